@@ -1,0 +1,1 @@
+"""Who asks, where, and how the process is put together."""

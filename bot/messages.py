@@ -1,0 +1,102 @@
+"""The shapes that cross a platform's boundary. Leaf vocabulary: every house translates to and from these."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message somebody sent. `dedupe_key` is the platform's identity of the thing itself."""
+
+    platform: str
+    dedupe_key: str
+    conversation_id: str  # platform:channel:thread
+    channel: str
+    thread: str
+    private: bool  # only the asker reads this conversation
+    asker: str  # principal, e.g. web:ada
+    text: str
+    sent_at: datetime
+    address: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An edit (new text) or deletion (None) of an earlier question, named by that question's id."""
+
+    platform: str
+    dedupe_key: str
+    question_id: str
+    actor: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A click on a review: what, on which draft, by whom."""
+
+    platform: str
+    review_id: int
+    version_hash: str
+    actor: str
+    verb: Literal["claim", "release", "approve", "edit", "reject"]
+    text: str = ""
+    reason: str = ""
+    hint: str = ""
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One outgoing message, platform-neutral; it becomes a delivery row before anything is sent.
+
+    `kind`: answer, declined, clarify, held, expired, failed, notice, card. `text` is Markdown whose [1] marks
+    refer to `citations` (the JSON of `rag_graph.contracts.Citation`).
+    """
+
+    kind: str
+    text: str
+    language: str
+    citations: tuple[Mapping[str, Any], ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "text": self.text,
+            "language": self.language,
+            "citations": [dict(citation) for citation in self.citations],
+            "meta": dict(self.meta),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Reply":
+        return cls(data["kind"], data["text"], data["language"], tuple(data["citations"]), data["meta"])
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is happening now, for the asker's eyes only while they wait. Lossy: nothing depends on it."""
+
+    question_id: str
+    conversation_id: str
+    step: str  # a node name, or "sentence"
+    text: str = ""  # the rewritten question, or one finished sentence
+
+
+class Platform(Protocol):
+    """What every house can do. Errors raised here are retried by the delivery, not by the house."""
+
+    name: str
+
+    async def send(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> str:
+        """Post `reply` and return the platform's message id. `purpose` is the idempotency key."""
+        ...
+
+    async def update(self, message_id: str, address: Mapping[str, Any], reply: Reply) -> None:
+        """Replace a message that `send` returned."""
+        ...
+
+    async def progress(self, address: Mapping[str, Any], progress: Progress) -> None: ...

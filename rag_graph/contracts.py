@@ -1,0 +1,244 @@
+"""What crosses the decision side's boundary: frozen facts, and the protocols it needs from outside."""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from store.passages import Passage, SearchResult
+
+if TYPE_CHECKING:
+    from rag_graph.policy import Rules
+    from rag_graph.tools.registry import Registry
+
+__all__ = [
+    "Citation",
+    "Decision",
+    "Deps",
+    "Draft",
+    "Limits",
+    "Passage",
+    "Question",
+    "Retriever",
+    "SearchResult",
+    "Sentence",
+    "Support",
+    "ToolCall",
+    "Turn",
+    "Writer",
+    "Written",
+]
+
+Support = Literal["supported", "weak", "unsupported", "unchecked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One message to be answered. `principals` is who will read the answer, and so what may be searched."""
+
+    id: str
+    conversation_id: str
+    text: str
+    language: str  # zh | en
+    asker: str
+    principals: tuple[str, ...]
+    channel: str = ""
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One remembered exchange. `status` is "answered", "declined" or "in review" (then `answer` is empty)."""
+
+    question_id: str
+    question: str
+    answer: str
+    status: str = "answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where a numbered mark in the answer points. Numbers start at 1 and have no gaps."""
+
+    number: int
+    passage_id: int
+    document_id: int
+    version: int
+    title: str
+    heading_path: tuple[str, ...]
+    page: int | None
+    source: str
+    updated_at: str  # ISO 8601
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a draft, the citation numbers it carries, and how well those passages support it."""
+
+    text: str
+    citations: tuple[int, ...]
+    support: Support
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An answer before anyone let it go.
+
+    `kind`: "model" (written), "extractive" (quotations, marked so), "declined" (I do not know), "clarify" (a
+    question back), "smalltalk". `audience` is the intersection of its sources' audiences.
+    """
+
+    text: str  # Markdown, citations as [1] [2]
+    kind: str
+    citations: tuple[Citation, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
+    confidence: float = 0.0
+    calibrated: bool = False
+    audience: tuple[str, ...] = ()
+    collections: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    round: int = 1
+
+    @property
+    def version_hash(self) -> str:
+        """Hex sha256 over text and cited passages; a decision is bound to it (invariant 4)."""
+        facts = [self.text, self.round, [[c.number, c.passage_id, c.content_hash] for c in self.citations]]
+        return hashlib.sha256(json.dumps(facts, ensure_ascii=False).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self), ensure_ascii=False))  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Draft":
+        values = dict(data)
+        values["citations"] = tuple(
+            Citation(**{**c, "heading_path": tuple(c["heading_path"])}) for c in values.get("citations", ())
+        )
+        values["sentences"] = tuple(
+            Sentence(**{**s, "citations": tuple(s["citations"])}) for s in values.get("sentences", ())
+        )
+        for name in ("audience", "collections", "labels"):
+            values[name] = tuple(values.get(name, ()))
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a reviewer decided. `question` and `hint` belong to a rejection, `text` to an edit.
+
+    `action` is approve, edit, reject, or expire (the hard time limit; made by nobody).
+    """
+
+    action: Literal["approve", "edit", "reject", "expire"]
+    by: str
+    text: str = ""
+    reason: str = ""
+    hint: str = ""
+    question: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool the model asked for: its name, raw arguments, and the id the result answers to."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a writer produced. `tokens` holds "prompt" and "completion" where the endpoint counts them."""
+
+    text: str
+    kind: str  # model | extractive
+    tool_calls: tuple[ToolCall, ...] = ()
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers an operator may set in signoff.toml; the defaults are MISSION's."""
+
+    candidates: int = 10
+    kept: int = 3
+    retry_below: float = 0.6
+    abstain_below: float = 0.6
+    iterations: int = 2
+    hard_iterations: int = 3
+    review_rounds: int = 3
+    context_tokens: int = 8_000
+    history_turns: int = 5
+    verbatim_turns: int = 3
+
+
+class Retriever(Protocol):
+    """Query in, passages out. Every method filters by `principals` inside the SQL."""
+
+    async def search(
+        self,
+        query: str,
+        principals: Collection[str],
+        *,
+        top_k: int = 10,
+        exclude: Collection[int] = (),
+        collections: Collection[str] = (),
+    ) -> SearchResult: ...
+
+    async def passages(self, ids: Sequence[int], principals: Collection[str]) -> list[Passage]:
+        """Those of `ids` that are still current and readable, in the order asked; the others are left out."""
+        ...
+
+    async def section(self, passage_id: int, principals: Collection[str]) -> list[Passage]:
+        """All chunks that share the passage's heading, in document order."""
+        ...
+
+    async def titles(self, principals: Collection[str]) -> list[str]:
+        """Titles of readable documents, for `list_documents` and for carrying a topic over."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes drafts and rewrites: a language model, or the extractive path where none is configured."""
+
+    name: str
+
+    async def rewrite(self, question: Question, turns: Sequence[Turn], summary: str, strategy: str) -> str | None:
+        """A standalone search question by `strategy`, or None where this writer cannot."""
+        ...
+
+    async def assess(self, question: Question, passages: Sequence[Passage], tools: "Registry") -> Written:
+        """Tool calls that the model wants before drafting; no calls means enough is known."""
+        ...
+
+    async def draft(
+        self,
+        question: Question,
+        turns: Sequence[Turn],
+        summary: str,
+        passages: Sequence[Passage],
+        guidance: str,
+    ) -> Written: ...
+
+    async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Deps:
+    """What the nodes may reach. Passed as LangGraph's runtime context on every call, never stored."""
+
+    retriever: Retriever
+    writer: Writer
+    rules: "Rules"
+    limits: Limits
+    tools: "Registry"
+    contact: str = ""  # whom to ask when the knowledge base has no answer
+    today: Callable[[], date] = lambda: datetime.now().astimezone().date()
+    on_sentence: Callable[[str, str], Awaitable[None]] | None = None  # (question id, sentence) while drafting

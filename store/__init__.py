@@ -1,0 +1,1 @@
+"""The data side: Postgres, and nobody else knows SQL."""

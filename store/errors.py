@@ -1,0 +1,60 @@
+"""What can go wrong in the store.
+
+Each docstring is its error's default message and tells the operator the next action. Driver errors are
+translated once, by `translated`, so that no caller above this package needs to know the driver.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import sqlalchemy.exc
+
+
+class StoreError(Exception):
+    """The store failed; the cause below says how."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class DatabaseUnavailable(StoreError):
+    """The database does not answer. Check SIGNOFF_DATABASE_URL and that Postgres runs; work resumes by itself."""
+
+
+class SchemaOutdated(StoreError):
+    """The database schema is not the one this version expects. Run `signoff migrate` and start again."""
+
+
+class ExtensionMissing(StoreError):
+    """pgvector 0.8.6 or newer is needed. Install it and run CREATE EXTENSION vector (or ALTER EXTENSION vector UPDATE)."""
+
+
+class NotFound(StoreError):
+    """Nothing is stored under that id."""
+
+
+class EmbeddingFailed(StoreError):
+    """The embedding model did not answer. Search goes on with keywords alone until it does."""
+
+
+class IngestError(StoreError):
+    """The document could not be read.
+
+    `code` is a key of the words files (`ingest.<code>`), so that the person who uploaded it reads what is wrong
+    and what to do in their own language; `detail` is a name or number for that sentence, never document text.
+    """
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code = code
+        self.detail = detail
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's connection failures into `DatabaseUnavailable`; let everything else through."""
+    try:
+        yield
+    except (psycopg.OperationalError, sqlalchemy.exc.OperationalError, sqlalchemy.exc.TimeoutError) as error:
+        raise DatabaseUnavailable from error
