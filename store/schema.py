@@ -16,6 +16,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     SmallInteger,
     Table,
@@ -129,6 +130,15 @@ versions = Table(
     CheckConstraint(
         "state in ('pending', 'converting', 'embedding', 'live', 'retired', 'failed')", name="state"
     ),
+)
+
+# The bytes as they were handed in, from upload to conversion and on while their version is visible (a later
+# converter starts from them); deleted with a version that retires.
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("version_id", BigInteger, ForeignKey("versions.id", ondelete="CASCADE"), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
 )
 
 chunks = Table(
