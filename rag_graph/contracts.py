@@ -19,9 +19,13 @@ __all__ = [
     "Deps",
     "Draft",
     "Limits",
+    "Material",
+    "ModelUnavailable",
+    "OnSentence",
     "Passage",
     "Question",
     "Retriever",
+    "RunLost",
     "SearchResult",
     "Sentence",
     "Support",
@@ -32,6 +36,17 @@ __all__ = [
 ]
 
 Support = Literal["supported", "weak", "unsupported", "unchecked"]
+OnSentence = Callable[[str], Awaitable[None]]  # one finished, neutralised sentence of a draft being written
+
+
+class ModelUnavailable(Exception):
+    """The language model did not give a usable answer. Check SIGNOFF_LLM_BASE_URL and the endpoint's status;
+    until it answers, drafts are quotations."""
+
+
+class RunLost(Exception):
+    """A resumed question ended neither in an answer nor in a new pause. Its checkpoint was probably written by
+    a version whose node names differ; ask the question again and see the log of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +168,16 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Material:
+    """What a writer may use for one draft: passages in reading order, what tools answered, and what a
+    reviewer asked for. Numbers in the draft count `passages` from 1."""
+
+    passages: tuple[Passage, ...] = ()
+    results: tuple[Mapping[str, Any], ...] = ()  # rows of QuestionState.tool_results
+    guidance: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What a writer produced. `tokens` holds "prompt" and "completion" where the endpoint counts them."""
 
@@ -206,15 +231,20 @@ class Retriever(Protocol):
 
 
 class Writer(Protocol):
-    """Writes drafts and rewrites: a language model, or the extractive path where none is configured."""
+    """Writes drafts and rewrites: a language model, or the extractive path where none is configured.
+
+    Every method may raise `ModelUnavailable`; the nodes then go on without a model.
+    """
 
     name: str
 
-    async def rewrite(self, question: Question, turns: Sequence[Turn], summary: str, strategy: str) -> str | None:
+    async def rewrite(
+        self, question: Question, turns: Sequence[Turn], summary: str, strategy: str
+    ) -> Written | None:
         """A standalone search question by `strategy`, or None where this writer cannot."""
         ...
 
-    async def assess(self, question: Question, passages: Sequence[Passage], tools: "Registry") -> Written:
+    async def assess(self, question: Question, material: Material, tools: "Registry") -> Written:
         """Tool calls that the model wants before drafting; no calls means enough is known."""
         ...
 
@@ -223,11 +253,15 @@ class Writer(Protocol):
         question: Question,
         turns: Sequence[Turn],
         summary: str,
-        passages: Sequence[Passage],
-        guidance: str,
-    ) -> Written: ...
+        material: Material,
+        on_sentence: OnSentence | None = None,
+    ) -> Written:
+        """Answer `question` from `material`, citing passages as [1] [2]."""
+        ...
 
-    async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str: ...
+    async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
+        """`summary` and the older `turns` in a sentence or two."""
+        ...
 
 
 @dataclass(frozen=True)
