@@ -98,6 +98,9 @@ documents = Table(
     # The audience in force: the document's own, or its collection's. Search filters on it, so that a change needs
     # one row and no re-embedding.
     Column("audience", ARRAY(Text), nullable=False),
+    # Whether it follows its collection's audience. A flag, because equal values would not tell: a document set to
+    # {hr} by hand must not open up when its collection {hr} does.
+    Column("inherits_audience", Boolean, nullable=False, server_default=text("true")),
     Column("labels", ARRAY(Text), nullable=False, server_default="{}"),
     # What readers see. A new version becomes visible by changing this one value.
     Column("current_version_id", BigInteger),
@@ -124,6 +127,9 @@ versions = Table(
     Column("error_code", Text),
     Column("error_detail", Text),
     Column("uploaded_by", Text, nullable=False, server_default=""),
+    # The audience asked for with this upload, in force when it is published: a wider one must not show the version
+    # before it to more people.
+    Column("audience", ARRAY(Text)),
     _moment("created_at", default=True),
     _moment("published_at"),
     UniqueConstraint("document_id", "number"),
