@@ -45,8 +45,9 @@ class ModelUnavailable(Exception):
 
 
 class RunLost(Exception):
-    """A resumed question ended neither in an answer nor in a new pause. Its checkpoint was probably written by
-    a version whose node names differ; ask the question again and see the log of the run."""
+    """A resumed question ended neither in an answer nor in a new pause.
+
+    Its checkpoint was probably written by a version whose node names differ: ask the question again."""
 
 
 @dataclass(frozen=True, slots=True)
