@@ -1,0 +1,49 @@
+# The first hour in one command: `make run`. The same commands run in CI.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+HOME_DIR ?= .signoff
+
+.PHONY: run test check fmt bench-retrieval bench-fifty clean
+
+run: $(VENV)/.run
+	$(BIN)/signoff up --home $(HOME_DIR)
+
+test: $(VENV)/.dev
+	$(BIN)/pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+fmt: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Signoff needs Python 3.11 or newer: make run PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/.run
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	touch $@
+
+bench-retrieval: $(VENV)/.bench
+	$(BIN)/python -m bench.retrieval
+
+bench-fifty: $(VENV)/.bench
+	$(BIN)/python -m bench.fifty
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,5 @@
+"""`python -m bot` is `signoff`."""
+
+from bot.cli import main
+
+main()

@@ -1,0 +1,103 @@
+"""Use case: documents. Upload, look, remove, change who may read."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import PurePath
+
+import structlog
+
+from bot.settings import Ingest, Settings
+from store import Store
+from store.documents import DocumentRow, NewDocument, VersionRow
+from store.embedding import Embedder
+from store.errors import IngestError
+
+log = structlog.get_logger(__name__)
+
+OnProgress = Callable[[str, int, int], Awaitable[None]]
+
+
+class Admin:
+    """`ingest` runs in the worker process only: it alone imports Haystack."""
+
+    def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._settings = settings
+
+    async def upload(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        collection: str,
+        by: str,
+        audience: tuple[str, ...] | None = None,
+    ) -> VersionRow:
+        """Store the bytes as a new version and queue its ingestion. Identical bytes are recognised and come back
+        as the version that is live; a file over the size limit is refused with `IngestError("too_large")`."""
+        limit = self._settings.ingest.max_megabytes
+        if len(data) > limit * 1_000_000:
+            raise IngestError("too_large", str(limit))
+        readers = audience or self._settings.audiences.get(collection)
+        version = await self._store.documents.add(
+            NewDocument(collection=collection, source=name, data=data, uploaded_by=by, audience=readers)
+        )
+        if version.state == "pending":
+            await self._store.queue.defer(
+                "ingest", {"version_id": version.id}, lock=f"document:{version.document_id}", queue="ingest"
+            )
+        return version
+
+    async def ingest(self, version_id: int, on_progress: OnProgress | None = None) -> VersionRow:
+        """Job `ingest`: convert, split, embed, publish. A failure is the document's state, never an exception."""
+        from store.ingest import IngestSettings, ingest  # Haystack: 3 s and 116 MB, in the worker only
+
+        chosen: Ingest = self._settings.ingest
+
+        async def report(step: str, done: int, of: int) -> None:
+            await self._store.documents.set_progress(version_id, step, done, of)
+            await self._store.changes.notify("documents", {"version": version_id, "step": step})
+            if on_progress:
+                await on_progress(step, done, of)
+
+        try:
+            await ingest(
+                self._store,
+                self._embedder,
+                version_id,
+                settings=IngestSettings(
+                    chunk_characters=chosen.chunk_characters,
+                    overlap_characters=chosen.overlap_characters,
+                    max_pages=chosen.max_pages,
+                ),
+                on_progress=report,
+            )
+        except IngestError as error:
+            log.info("ingest.failed", version=version_id, code=error.code)
+            await self._store.documents.fail(version_id, error.code, error.detail)
+        await self._store.changes.notify("documents", {"version": version_id, "step": "finished"})
+        return await self._store.documents.version(version_id)
+
+    async def list(self, collection: str | None = None) -> list[DocumentRow]:
+        return await self._store.documents.list(collection)
+
+    async def remove(self, document_id: int) -> None:
+        await self._store.documents.remove(document_id)
+        await self._store.changes.notify("documents", {"document": document_id})
+
+    async def remove_collection(self, name: str) -> int:
+        """Remove every document of a collection; returns how many there were."""
+        removed = await self._store.documents.remove_collection(name)
+        await self._store.changes.notify("documents", {"collection": name})
+        return removed
+
+    async def set_audience(self, document_id: int, principals: tuple[str, ...]) -> None:
+        await self._store.documents.set_audience(document_id, principals)
+
+
+def collection_of(path: PurePath, root: PurePath, given: str | None) -> str:
+    """The collection a file belongs to: the one named, else its folder below the root, else "general"."""
+    if given:
+        return given
+    relative = path.relative_to(root)
+    return relative.parts[0] if len(relative.parts) > 1 else "general"

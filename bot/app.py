@@ -1,0 +1,149 @@
+"""The composition root: the only module that knows concrete classes.
+
+Its defaults are production; a test calls `open_app` too and replaces any one part.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from bot import jobs
+from bot.admin import Admin
+from bot.ask import Asking
+from bot.graphs import Graphs, thread_id
+from bot.messages import Platform
+from bot.review import Reviewing
+from bot.rows import Rows
+from bot.settings import Settings
+from bot.words import Words
+from rag_graph.contracts import Deps, Limits, Writer
+from rag_graph.graph import NODES, Node, build_question_graph
+from rag_graph.models import ExtractiveWriter, ModelSettings, ModelWriter
+from rag_graph.tools import builtin_registry
+from store import Store, open_store
+from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
+from store.search import SearchSettings
+
+
+@dataclass(frozen=True)
+class App:
+    """Everything a process may use, put together."""
+
+    settings: Settings
+    words: Words
+    store: Store
+    graphs: Graphs
+    platforms: Mapping[str, Platform]
+    asking: Asking
+    reviewing: Reviewing
+    admin: Admin
+
+    async def prune(self) -> int:
+        """Delete what its retention has passed; returns the number of question threads cleared.
+        Pending reviews survive whatever their age."""
+        now = datetime.now(UTC)
+        kept = self.settings.retention
+        await self.reviewing.expire(self.settings.review.hard_limit_hours)
+        await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
+        finished = await self.store.conversations.finished_before(
+            now - timedelta(days=kept.checkpoints_days)
+        )
+        threads = [thread_id(row.conversation_id, row.id) for row in finished]
+        await self.store.database.delete_checkpoints(threads)
+        return len(threads)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a test may replace. None means the production part that the settings call for."""
+
+    embedder: Embedder | None = None
+    writer: Writer | None = None
+    nodes: Mapping[str, Node] = field(default_factory=lambda: NODES)
+    store: Callable[[Store], Store] = lambda store: store
+    platforms: Callable[[Store], Mapping[str, Platform]] | None = None
+
+
+@asynccontextmanager
+async def open_app(settings: Settings, database_url: str, parts: Parts | None = None) -> AsyncIterator[App]:
+    """Open the store at `database_url` (migrated already) and assemble the use cases over it."""
+    parts = parts or Parts()
+    embedder = parts.embedder or make_embedder(settings)
+    async with open_store(database_url, embedder, search=_search_settings(settings)) as opened:
+        store = parts.store(opened)
+        graphs = Graphs(
+            question_graph=build_question_graph(parts.nodes),
+            saver=store.database.saver,
+            deps=Deps(
+                retriever=store.search,
+                writer=parts.writer or make_writer(settings),
+                rules=settings.rules,
+                limits=_limits(settings),
+                tools=builtin_registry(),
+                contact=settings.workspace.contact,
+            ),
+        )
+        words = Words()
+        platforms = (parts.platforms or _platforms)(store)
+        asking = Asking(
+            store, graphs, platforms, words, longest=settings.workspace.question_characters
+        )
+        app = App(
+            settings=settings,
+            words=words,
+            store=store,
+            graphs=graphs,
+            platforms=platforms,
+            asking=asking,
+            reviewing=Reviewing(
+                store,
+                graphs,
+                asking,
+                reviewers=frozenset(settings.review.reviewers),
+                allow_own=settings.review.allow_own,
+            ),
+            admin=Admin(store, embedder, settings),
+        )
+        jobs.register(store.queue, app)
+        yield app
+
+
+def make_embedder(settings: Settings) -> Embedder:
+    """The endpoint if one is set, else the local model, else none: keywords alone, and the person is told."""
+    if settings.embedding:
+        chosen = settings.embedding
+        return EndpointEmbedder(chosen.base_url, chosen.api_key.get_secret_value(), chosen.model)
+    if settings.local_embedding and LocalEmbedder.available():
+        return LocalEmbedder()
+    return NoEmbedder()
+
+
+def make_writer(settings: Settings) -> Writer:
+    """A language model if an endpoint is set, else quotations."""
+    if settings.llm is None:
+        return ExtractiveWriter()
+    return ModelWriter(
+        ModelSettings(
+            base_url=settings.llm.base_url, api_key=settings.llm.api_key, model=settings.llm.model
+        )
+    )
+
+
+def _platforms(store: Store) -> dict[str, Platform]:
+    return {name: Rows(name, store.changes) for name in ("web", "cli")}
+
+
+def _search_settings(settings: Settings) -> SearchSettings:
+    return SearchSettings(deduplicate=settings.search.deduplicate)
+
+
+def _limits(settings: Settings) -> Limits:
+    chosen = settings.search
+    return Limits(
+        candidates=chosen.candidates,
+        kept=chosen.kept,
+        retry_below=chosen.retry_below,
+        abstain_below=chosen.abstain_below,
+        iterations=chosen.iterations,
+    )

@@ -1,0 +1,30 @@
+"""`signoff`: the commands. Each translates its arguments into one use case and prints what came of it."""
+
+import sys
+
+import typer
+
+from bot.cli import asking, knowledge, process, reviews
+from bot.cli.session import CommandFailed
+from bot.settings import SettingsError
+from store.errors import StoreError
+
+cli = typer.Typer(
+    name="signoff",
+    help="Answers a team's questions from its own documents; a person signs off the ones that matter.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+process.register(cli)
+asking.register(cli)
+knowledge.register(cli)
+cli.add_typer(reviews.cli, name="reviews")
+
+
+def main() -> None:
+    """Entry point. What an operator can mend is printed as a sentence; anything else keeps its traceback."""
+    try:
+        cli()
+    except (CommandFailed, SettingsError, StoreError) as error:
+        typer.echo(str(error), err=True)
+        sys.exit(1)

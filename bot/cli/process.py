@@ -1,0 +1,217 @@
+"""`signoff up`, `serve`, `worker`, `migrate`, `doctor`, `prune`: the processes and their upkeep."""
+
+import asyncio
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from importlib.resources import as_file, files
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from bot.app import App, open_app
+from bot.cli.knowledge import upload_handbook
+from bot.cli.session import CommandFailed, Home, Json, database, dump, opened, run
+from bot.doctor import examine
+from bot.settings import Settings, load_settings
+from bot.supervise import Supervisor, end_with_supervisor
+from bot.telemetry import configure_logging
+from bot.web import is_loopback
+from bot.web.site import build_site
+from store.database import migrate as migrate_database
+from store.embedded import EmbeddedPostgres
+
+Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
+Host = Annotated[str, typer.Option(help="Address to listen on; beyond loopback SIGNOFF_CONSOLE_TOKEN is required.")]
+Port = Annotated[int, typer.Option(help="Port of the workspace.")]
+
+
+def register(cli: typer.Typer) -> None:
+    for command in (up, serve, worker, migrate, doctor, prune):
+        cli.command()(command)
+
+
+def up(home: Home = None, port: Port = 8787) -> None:
+    """Everything on this machine: the database, the sample handbook, the workspace; restarts what dies."""
+    configure_logging("WARNING", human=True)
+    settings = load_settings(home)
+    began = time.monotonic()
+    prepare(settings)
+    server = None if settings.database_url else EmbeddedPostgres(settings.home)
+    url = settings.database_url.get_secret_value() if settings.database_url else ""
+    if server:
+        typer.echo("Starting the database …")
+        url = server.start()
+    supervisor = Supervisor(
+        {
+            "serve": ["serve", "--home", str(settings.home), "--port", str(port), "--personas", "--supervised"],
+            "worker": ["worker", "--home", str(settings.home), "--supervised"],
+        }
+    )
+    for caught in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(caught, lambda *_: supervisor.stopping.set())
+    try:
+        asyncio.run(migrate_database(url))
+        supervisor.start()
+        watching = threading.Thread(target=supervisor.watch, name="supervisor")
+        watching.start()
+        asyncio.run(_welcome(settings, url, port, began, supervisor.stopping))
+        watching.join()
+    finally:
+        typer.echo("Stopping …")
+        supervisor.stop()
+        if server:
+            server.stop()
+
+
+async def _welcome(settings: Settings, url: str, port: int, began: float, stopping: threading.Event) -> None:
+    """Fill an empty knowledge base, then say where the door is."""
+    async with open_app(settings, url) as app:
+        if not await app.admin.list():
+            typer.echo("First start: reading the sample handbook …")
+            await upload_handbook(app)
+    address = f"http://127.0.0.1:{port}"
+    while not stopping.is_set() and not await _answers("127.0.0.1", port):
+        await asyncio.sleep(0.1)
+    if stopping.is_set():
+        return
+    typer.echo(
+        f"\nSignoff is open at {address}   (ready after {time.monotonic() - began:.1f} s; Ctrl-C stops it)\n"
+        f"  in a terminal:  signoff chat --home {settings.home}\n"
+        f"  reviews:        signoff reviews list --home {settings.home}\n"
+        f"  settings:       {settings.config}"
+    )
+
+
+async def _answers(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def prepare(settings: Settings) -> None:
+    """Make the home folder and put the example settings there, for the person to change."""
+    settings.home.mkdir(parents=True, exist_ok=True)
+    if not settings.config.exists() and settings.config.parent == settings.home:
+        with as_file(files("bot") / "signoff.example.toml") as example:
+            shutil.copyfile(example, settings.config)
+
+
+def serve(
+    home: Home = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8787,
+    personas: Annotated[bool, typer.Option("--personas", hidden=True)] = False,
+    supervised: Supervised = False,
+) -> None:
+    """The serving role: the doors, and the answering of questions."""
+    configure_logging()
+    if supervised:
+        end_with_supervisor()
+    settings = load_settings(home)
+    if not is_loopback(host) and settings.console_token is None:
+        raise CommandFailed(
+            f"Listening on {host} needs SIGNOFF_CONSOLE_TOKEN: without it anybody who reaches the port could read "
+            "and decide. Set it, or leave --host away to stay on this machine."
+        )
+    if personas and not is_loopback(host):
+        raise CommandFailed("--personas lets everybody be everybody; it works on this machine only.")
+
+    async def work(app: App) -> None:
+        site = build_site(app, personas=personas)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                site,
+                host=host,
+                port=port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        await app.warm_up()
+        await _until_first(server.serve(), app.store.queue.run_worker(["answers"]))
+
+    run(_with_app(settings, work))
+
+
+def worker(home: Home = None, supervised: Supervised = False) -> None:
+    """The ingestion role: conversion, splitting, embedding. The only process that loads Haystack."""
+    configure_logging()
+    if supervised:
+        end_with_supervisor()
+    settings = load_settings(home)
+
+    async def work(app: App) -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for caught in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(caught, stop.set)
+        await _until_first(stop.wait(), app.store.queue.run_worker(["ingest"]))
+
+    run(_with_app(settings, work))
+
+
+async def _with_app(settings: Settings, work: Callable[[App], Awaitable[None]]) -> None:
+    async with database(settings) as url, open_app(settings, url) as app:
+        await app.store.database.assert_ready()
+        await work(app)
+
+
+async def _until_first(door: Awaitable[object], queue: Awaitable[object]) -> None:
+    """Run both; when the door closes (a signal), let the queue finish what it runs; when the queue dies, end."""
+    tasks = [asyncio.ensure_future(door), asyncio.ensure_future(queue)]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+def migrate(home: Home = None) -> None:
+    """Bring the database to this version's schema. Safe to repeat, and from several processes at once."""
+
+    async def work() -> None:
+        async with database(load_settings(home)) as url:
+            await migrate_database(url)
+        typer.echo("The schema is up to date.")
+
+    run(work())
+
+
+def doctor(home: Home = None, as_json: Json = False) -> None:
+    """Look at everything that must work, and say what to do about what does not."""
+
+    async def work() -> None:
+        async with opened(home) as app:
+            findings = await examine(app)
+        if as_json:
+            dump([asdict(finding) for finding in findings])
+        else:
+            for finding in findings:
+                typer.echo(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.detail}")
+                if not finding.ok:
+                    typer.echo(f"     → {finding.remedy}")
+        if not all(finding.ok for finding in findings):
+            raise typer.Exit(1)
+
+    run(work())
+
+
+def prune(home: Home = None) -> None:
+    """Delete what its retention has passed: finished questions' checkpoints, old inbox rows. Waiting reviews stay."""
+
+    async def work() -> None:
+        async with opened(home) as app:
+            typer.echo(f"Cleared the checkpoints of {await app.prune()} finished questions.")
+
+    run(work())

