@@ -27,7 +27,15 @@ class SchemaOutdated(StoreError):
 
 
 class ExtensionMissing(StoreError):
-    """pgvector 0.8.6 or newer is needed. Install it and run CREATE EXTENSION vector (or ALTER EXTENSION vector UPDATE)."""
+    """pgvector 0.8.6 or newer is needed. Install it, then CREATE EXTENSION vector or ALTER EXTENSION vector UPDATE."""
+
+
+class EmbeddedPostgresFailed(StoreError):
+    """The embedded PostgreSQL did not start or stop; its log says why. SIGNOFF_DATABASE_URL uses another server."""
+
+
+class OtherMajorVersion(EmbeddedPostgresFailed):
+    """The data belongs to another PostgreSQL major version. Dump it with that version, or move the folder away."""
 
 
 class NotFound(StoreError):

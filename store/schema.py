@@ -28,6 +28,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.types import UserDefinedType
 
+# The head of store/migrations; serving processes compare it with the database without loading alembic.
+REVISION = "0001"
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -156,7 +159,9 @@ chunks = Table(
     Column("heading_path", ARRAY(Text), nullable=False, server_default="{}"),
     Column("page", Integer),
     Column("text", Text, nullable=False),
-    Column("content_hash", Text, nullable=False),  # sha256 of title, heading path and text: unchanged chunks keep vectors
+    Column(
+        "content_hash", Text, nullable=False
+    ),  # sha256 of title, heading path and text: unchanged chunks keep vectors
     Column("tokens", TSVECTOR, nullable=False),
     Column("length", Integer, nullable=False),  # tokens, for BM25's length normalisation
     UniqueConstraint("version_id", "ordinal"),
@@ -166,8 +171,9 @@ Index("ix_chunks_tokens", chunks.c.tokens, postgresql_using="gin")
 embeddings = Table(
     "embeddings",
     metadata,
-    Column("space_id", SmallInteger, ForeignKey("spaces.id", ondelete="CASCADE"), primary_key=True),
+    # The chunk leads the key: deleting a chunk looks its vectors up by it.
     Column("chunk_id", BigInteger, ForeignKey("chunks.id", ondelete="CASCADE"), primary_key=True),
+    Column("space_id", SmallInteger, ForeignKey("spaces.id", ondelete="CASCADE"), primary_key=True),
     Column("version_id", BigInteger, nullable=False),
     Column("vector", HalfVec, nullable=False),
 )
@@ -188,7 +194,7 @@ corpus = Table(
     Column("average_length", Double, nullable=False, server_default="0"),
     # Grows with every visible change of the corpus; caches and reproducibility checks key on it.
     Column("version", BigInteger, nullable=False, server_default="0"),
-    CheckConstraint("only", name="one_row"),
+    CheckConstraint('"only"', name="one_row"),
 )
 
 # --- who asks ---------------------------------------------------------------------------------------------------
@@ -214,7 +220,9 @@ conversations = Table(
     Column("platform", Text, nullable=False),
     Column("channel", Text, nullable=False),
     Column("thread", Text, nullable=False, server_default=""),
-    Column("private", Boolean, nullable=False, server_default=text("false")),  # a DM or a terminal: the asker alone reads
+    Column(
+        "private", Boolean, nullable=False, server_default=text("false")
+    ),  # a DM or a terminal: the asker alone reads
     Column("title", Text, nullable=False, server_default=""),
     _moment("created_at", default=True),
     _moment("active_at", default=True),
@@ -231,7 +239,9 @@ questions = Table(
     Column("text", Text, nullable=False),
     Column("language", Text, nullable=False),
     Column("state", Text, nullable=False, server_default="received"),
-    Column("address", JSONB, nullable=False, server_default="{}"),  # where the platform replies; only its house reads it
+    Column(
+        "address", JSONB, nullable=False, server_default="{}"
+    ),  # where the platform replies; only its house reads it
     Column("answer", JSONB),  # what readers were shown: {"text", "citations", …}
     Column("remembered", Boolean, nullable=False, server_default=text("false")),
     _moment("asked_at", default=True),
@@ -256,7 +266,9 @@ runs = Table(
     Column("rule", Text, nullable=False, server_default=""),  # the review rule that decided
     Column("degraded", ARRAY(Text), nullable=False, server_default="{}"),
     Column("tools", JSONB, nullable=False, server_default="[]"),
-    Column("tokens", JSONB, nullable=False, server_default="{}"),  # {"prompt": n, "completion": n, "estimated": n}
+    Column(
+        "tokens", JSONB, nullable=False, server_default="{}"
+    ),  # {"prompt": n, "completion": n, "estimated": n}
     Column("timings", JSONB, nullable=False, server_default="{}"),  # milliseconds by step
     _moment("created_at", default=True),
 )
@@ -282,7 +294,9 @@ reviews = Table(
     Column("interrupt_id", Text, nullable=False),
     Column("round", Integer, nullable=False, server_default="1"),
     Column("state", Text, nullable=False, server_default="pending"),
-    Column("version_hash", Text, nullable=False),  # of the draft; every decision names the hash it was made on
+    Column(
+        "version_hash", Text, nullable=False
+    ),  # of the draft; every decision names the hash it was made on
     Column("reason", Text, nullable=False),  # the rule that held it
     Column("draft", JSONB, nullable=False),
     Column("audience", ARRAY(Text), nullable=False),  # the intersection of its sources'

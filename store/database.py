@@ -1,0 +1,230 @@
+"""One Postgres: its pools, its schema, and whether it answers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from procrastinate.schema import SchemaManager
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+from sqlalchemy import Connection, make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from store.errors import ExtensionMissing, SchemaOutdated, translated
+from store.schema import REVISION
+
+__all__ = ["Database", "connection_string", "migrate", "transaction"]
+
+PGVECTOR = (0, 8, 6)  # 0.8.2 overflows in parallel HNSW builds, 0.8.3 corrupts indexes on vacuum
+MIGRATION_LOCK = 0x5169_6E6F_6666  # "Signoff", any number that nobody else uses
+OPEN_SECONDS = 10.0
+CHECKPOINT_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+
+# Never prepared: behind PgBouncer in transaction mode 11 of 12 calls failed on prepared statements, and a plan
+# that Postgres turned generic lost 96 % of a filtered vector query's rows.
+UNPREPARED: dict[str, Any] = {"prepare_threshold": None}
+
+# Indexes whose CREATE INDEX CONCURRENTLY was interrupted; those still being built are somebody's work.
+INVALID_INDEXES = """
+SELECT index.relname AS name, namespace.nspname AS schema, pg_get_indexdef(index.oid) AS definition
+  FROM pg_index
+  JOIN pg_class AS index ON index.oid = pg_index.indexrelid
+  JOIN pg_namespace AS namespace ON namespace.oid = index.relnamespace
+ WHERE NOT (pg_index.indisvalid AND pg_index.indisready)
+   AND namespace.nspname = current_schema()
+   AND index.oid NOT IN (SELECT index_relid FROM pg_stat_progress_create_index WHERE index_relid IS NOT NULL)
+"""
+
+
+def connection_string(url: str) -> str:
+    """The libpq form of a `postgresql://` or `postgresql+psycopg://` URL, socket hosts in its query kept."""
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+@asynccontextmanager
+async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """One transaction: committed at the end of the block, rolled back on any error.
+
+    Raises `DatabaseUnavailable` where the server does not answer.
+    """
+    with translated():
+        async with engine.begin() as connection:
+            yield connection
+
+
+class Database:
+    """The pools of one process. `url` is a Postgres URL, `pool_size` the connections of each of its two pools.
+
+    Open it inside the event loop that uses it. Nothing in here is held while a graph runs: four runs over a pool
+    of four deadlocked when each kept a connection for its lock.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+        self.conninfo = connection_string(url)
+        self.engine: AsyncEngine = _engine(
+            url, pool_size=pool_size, max_overflow=pool_size, pool_pre_ping=True
+        )
+        self._checkpoints: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] = AsyncConnectionPool(
+            self.conninfo,
+            min_size=1,
+            max_size=pool_size,
+            open=False,
+            # Without the check the first two calls after a restart of the server failed.
+            check=AsyncConnectionPool.check_connection,
+            kwargs={"autocommit": True, "row_factory": dict_row, **UNPREPARED},
+        )
+
+    async def open(self) -> None:
+        """Connect. Raises `DatabaseUnavailable` after ten seconds without an answer."""
+        with translated():
+            await self._checkpoints.open(wait=True, timeout=OPEN_SECONDS)
+
+    async def close(self) -> None:
+        await self._checkpoints.close()
+        await self.engine.dispose()
+
+    async def ping(self) -> None:
+        """Raise `DatabaseUnavailable` unless the server answers."""
+        async with transaction(self.engine) as connection:
+            await connection.execute(text("SELECT 1"))
+
+    async def assert_ready(self) -> None:
+        """Raise `ExtensionMissing` or `SchemaOutdated` unless this version can work with what is there."""
+        async with transaction(self.engine) as connection:
+            if await _pgvector(connection) < PGVECTOR:
+                raise ExtensionMissing
+            if await _revision(connection) != REVISION:
+                raise SchemaOutdated
+            for table in ("procrastinate_jobs", *CHECKPOINT_TABLES):
+                if await connection.scalar(text("SELECT to_regclass(:name)"), {"name": table}) is None:
+                    raise SchemaOutdated
+
+    def saver(self) -> AsyncPostgresSaver:
+        """A checkpointer for one run.
+
+        Each has a lock of its own, so one for the whole process would serialise all runs: 200 turn pairs took
+        14.3 s over one, 6.5 s over one a run (0.1 ms each). Types outside msgpack's safe list come back as plain
+        data: nothing is imported because a row says so.
+        """
+        return AsyncPostgresSaver(self._checkpoints, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+
+    async def delete_checkpoints(self, threads: Collection[str]) -> None:
+        """Forget LangGraph threads. Call it under the threads' own locks: a run in flight writes rows again."""
+        saver = self.saver()
+        with translated():
+            for thread in threads:
+                await saver.adelete_thread(thread)
+
+
+async def migrate(url: str) -> None:
+    """Bring the database at `url` to this version: the extension, our tables, the checkpointer's, the queue's.
+
+    Safe from several processes at once and after being killed anywhere. Needs a direct connection (PgBouncer's
+    transaction mode loses session locks). Raises `DatabaseUnavailable` or `ExtensionMissing`.
+    """
+    with translated():
+        async with await psycopg.AsyncConnection.connect(
+            connection_string(url), autocommit=True, row_factory=dict_row, **UNPREPARED
+        ) as connection:
+            # A waiter in a blocking pg_advisory_lock holds a snapshot, and CREATE INDEX CONCURRENTLY inside the
+            # lock waits for that snapshot: the two hung for ever.
+            while not await _value(connection, "SELECT pg_try_advisory_lock(%s)", (MIGRATION_LOCK,)):  # noqa: ASYNC110
+                await asyncio.sleep(0.2)  # another process's lock is no event of ours
+            await connection.execute("SET statement_timeout = 0")
+            await _ensure_pgvector(connection)
+            await _upgrade(url)
+            await AsyncPostgresSaver(connection).setup()
+            await _ensure_queue(connection)
+            await _mend_indexes(connection)
+
+
+async def _ensure_pgvector(connection: psycopg.AsyncConnection[DictRow]) -> None:
+    try:
+        await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        if _numbers(await _value(connection, VECTOR_VERSION)) < PGVECTOR:
+            await connection.execute("ALTER EXTENSION vector UPDATE")
+    except (
+        psycopg.errors.FeatureNotSupported,
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.UndefinedFile,
+    ) as error:
+        raise ExtensionMissing from error
+    if _numbers(await _value(connection, VECTOR_VERSION)) < PGVECTOR:
+        raise ExtensionMissing
+
+
+async def _upgrade(url: str) -> None:
+    """Our own tables, in one transaction: a killed upgrade leaves nothing behind."""
+    engine = _engine(url, poolclass=NullPool)
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(_upgrade_to_head)
+    finally:
+        await engine.dispose()
+
+
+def _upgrade_to_head(connection: Connection) -> None:
+    # Imported here: serving processes never migrate, and alembic costs them 0.1 s and 8 MB.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+async def _ensure_queue(connection: psycopg.AsyncConnection[DictRow]) -> None:
+    """procrastinate's tables, all or none. Its later versions' changes become revisions of ours."""
+    if await _value(connection, "SELECT to_regclass('procrastinate_jobs')") is None:
+        async with connection.transaction():
+            await connection.execute(SchemaManager.get_schema())
+
+
+async def _mend_indexes(connection: psycopg.AsyncConnection[DictRow]) -> None:
+    """Rebuild what an interrupted CREATE INDEX CONCURRENTLY left: IF NOT EXISTS accepts an invalid index for ever."""
+    found = await (await connection.execute(INVALID_INDEXES)).fetchall()
+    for row in found:
+        await connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(row["schema"], row["name"])))
+        if (
+            "_ccnew" not in row["name"] and "_ccold" not in row["name"]
+        ):  # REINDEX's leftovers have a valid twin
+            await connection.execute(row["definition"].encode())
+
+
+VECTOR_VERSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+
+
+async def _pgvector(connection: AsyncConnection) -> tuple[int, ...]:
+    return _numbers(await connection.scalar(text(VECTOR_VERSION)))
+
+
+async def _revision(connection: AsyncConnection) -> str | None:
+    if await connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
+        return None
+    revision: str | None = await connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return revision
+
+
+def _numbers(version: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (version or "0").split("."))
+
+
+async def _value(
+    connection: psycopg.AsyncConnection[DictRow], query: str, parameters: tuple[object, ...] = ()
+) -> Any:
+    row = await (await connection.execute(query.encode(), parameters)).fetchone()
+    return None if row is None else next(iter(row.values()))
+
+
+def _engine(url: str, **options: Any) -> AsyncEngine:
+    return create_async_engine(
+        make_url(url).set(drivername="postgresql+psycopg"), connect_args=dict(UNPREPARED), **options
+    )
