@@ -21,7 +21,7 @@ class Admin:
 
     def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
         self._store = store
-        self._embedder = embedder
+        self.embedder = embedder
         self._settings = settings
 
     async def upload(
@@ -63,7 +63,7 @@ class Admin:
         try:
             await ingest(
                 self._store,
-                self._embedder,
+                self.embedder,
                 version_id,
                 settings=IngestSettings(
                     chunk_characters=chosen.chunk_characters,

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from bot import jobs
 from bot.admin import Admin
 from bot.ask import Asking
+from bot.cards import Cards
+from bot.deliver import Deliverer
 from bot.graphs import Graphs, thread_id
 from bot.messages import Platform
 from bot.review import Reviewing
@@ -36,8 +38,13 @@ class App:
     graphs: Graphs
     platforms: Mapping[str, Platform]
     asking: Asking
+    cards: Cards
     reviewing: Reviewing
     admin: Admin
+
+    async def warm_up(self) -> None:
+        """Load what the first question would wait for: the local model and the Chinese dictionary."""
+        await self.store.search.search("签发 sign off", ["everyone"], top_k=1)
 
     async def prune(self) -> int:
         """Delete what its retention has passed; returns the number of question threads cleared.
@@ -46,9 +53,7 @@ class App:
         kept = self.settings.retention
         await self.reviewing.expire(self.settings.review.hard_limit_hours)
         await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
-        finished = await self.store.conversations.finished_before(
-            now - timedelta(days=kept.checkpoints_days)
-        )
+        finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
         threads = [thread_id(row.conversation_id, row.id) for row in finished]
         await self.store.database.delete_checkpoints(threads)
         return len(threads)
@@ -86,9 +91,9 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         )
         words = Words()
         platforms = (parts.platforms or _platforms)(store)
-        asking = Asking(
-            store, graphs, platforms, words, longest=settings.workspace.question_characters
-        )
+        deliverer = Deliverer(store.deliveries, store.changes, platforms)
+        cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
+        asking = Asking(store, graphs, deliverer, cards, words, settings.workspace.question_characters)
         app = App(
             settings=settings,
             words=words,
@@ -96,6 +101,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             graphs=graphs,
             platforms=platforms,
             asking=asking,
+            cards=cards,
             reviewing=Reviewing(
                 store,
                 graphs,
@@ -124,9 +130,7 @@ def make_writer(settings: Settings) -> Writer:
     if settings.llm is None:
         return ExtractiveWriter()
     return ModelWriter(
-        ModelSettings(
-            base_url=settings.llm.base_url, api_key=settings.llm.api_key, model=settings.llm.model
-        )
+        ModelSettings(base_url=settings.llm.base_url, api_key=settings.llm.api_key, model=settings.llm.model)
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import structlog
 
 from bot import replies
+from bot.cards import Cards
 from bot.deliver import Deliverer
 from bot.graphs import Graphs
-from bot.messages import Change, Incoming, Platform, Progress, Reply
+from bot.messages import Change, Incoming, Progress, Reply
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
@@ -37,14 +38,20 @@ class Asking:
     """`accept` is what a platform's listener calls before it acknowledges; the others are jobs."""
 
     def __init__(
-        self, store: Store, graphs: Graphs, platforms: Mapping[str, Platform], words: Words, *, longest: int
+        self,
+        store: Store,
+        graphs: Graphs,
+        deliverer: Deliverer,
+        cards: Cards,
+        words: Words,
+        longest: int,
     ) -> None:
         self._store = store
         self._graphs = graphs
-        self._platforms = platforms
+        self._deliverer = deliverer
+        self._cards = cards
         self._words = words
         self._longest = longest
-        self._deliverer = Deliverer(store.deliveries, store.changes, platforms)
 
     # --- at the door
 
@@ -157,6 +164,7 @@ class Asking:
             await self._send(
                 row, f"held:{row.id}:{review.round}", replies.held(self._words, row, review), review.id
             )
+            await self._cards.post(review)
             await self._remember_later(row)
 
     async def _history(self, row: QuestionRow) -> tuple[list[Turn], str]:
@@ -167,7 +175,7 @@ class Asking:
         return [*turns, *(as_turn(other) for other in late if other.id not in known)], summary
 
     def _progress(self, row: QuestionRow, question: Question) -> Any:
-        platform = self._platforms[row.conversation_id.split(":", 1)[0]]
+        platform = self._deliverer.platform(row.conversation_id.split(":", 1)[0])
         streams = precheck(question, self._graphs.deps.rules)
 
         async def on_event(step: str, text: str) -> None:

@@ -26,6 +26,9 @@ class Deliverer:
         self._changes = changes
         self._platforms = platforms
 
+    def platform(self, name: str) -> Platform:
+        return self._platforms[name]
+
     async def deliver(self, new: NewDelivery) -> DeliveryRow:
         """Send `new` unless its purpose was already sent. Raises `NotDelivered` when the platform refuses."""
         row = await self._deliveries.put(new)
@@ -46,7 +49,8 @@ class Deliverer:
             await self._deliveries.failed(row.id, type(error).__name__)
             raise NotDelivered(f"delivery {row.id} to {row.platform}: {type(error).__name__}") from error
         sent = await self._deliveries.sent(row.id, message_id)
-        await self._changes.notify(f"conversation:{new.conversation_id}", {"delivery": sent.id})
+        if new.conversation_id is not None:
+            await self._changes.notify(f"conversation:{new.conversation_id}", {"delivery": sent.id})
         return sent
 
     async def redraw(self, row: DeliveryRow, reply: Reply) -> None:

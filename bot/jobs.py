@@ -32,6 +32,9 @@ def register(queue: Queue, app: "App") -> None:
     async def resume(review_id: int) -> None:
         await app.reviewing.resume(review_id)
 
+    async def redraw(review_id: int) -> None:
+        await app.cards.redraw(review_id)
+
     async def ingest(version_id: int) -> None:
         await app.admin.ingest(version_id)
 
@@ -41,6 +44,7 @@ def register(queue: Queue, app: "App") -> None:
     queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
     queue.task("remember", remember, retry=ANSWERING)
     queue.task("resume", resume, retry=ANSWERING)
+    queue.task("redraw", redraw, retry=ANSWERING)
     queue.task("ingest", ingest, retry=Retry(attempts=3, initial_seconds=2.0, longest_seconds=30.0))
     queue.periodic("prune", prune, cron="17 * * * *")
 

@@ -58,6 +58,7 @@ class Reviewing:
         acted = await self._carry_out(action, review)
         if acted.changed:
             await self._store.changes.notify("reviews", {"review": review.id, "state": acted.key})
+            await self._store.queue.defer("redraw", {"review_id": review.id}, lock=f"card:{review.id}")
         return acted
 
     async def _carry_out(self, action: Action, review: ReviewRow) -> Acted:

@@ -73,6 +73,8 @@ class Ingest(_Frozen):
 class Review(_Frozen):
     reviewers: tuple[str, ...] = ("web:reviewer", "cli:reviewer")
     admins: tuple[str, ...] = ("web:admin", "cli:admin")
+    channels: tuple[str, ...] = ()  # where cards are posted: slack:C…, feishu:oc_…
+    language: Annotated[str, Field(pattern="^(zh|en)$")] = "en"  # of those cards
     allow_own: bool = False
     hard_limit_hours: Annotated[float, Field(gt=0)] = 24 * 14
     rules: tuple[dict[str, Any], ...] = ()

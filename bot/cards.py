@@ -1,0 +1,79 @@
+"""Review cards: posted once in every review channel, and drawn anew from their row whenever it changes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.deliver import Deliverer
+from bot.messages import Reply
+from store import Store
+from store.conversations import QuestionRow
+from store.deliveries import NewDelivery
+from store.reviews import ReviewRow
+
+
+class Cards:
+    """`places` are principals of channels, such as slack:C0123 or feishu:oc_…: the review channel is a setting,
+    not a platform."""
+
+    def __init__(self, store: Store, deliverer: Deliverer, places: Sequence[str], language: str) -> None:
+        self._store = store
+        self._deliverer = deliverer
+        self._places = tuple(places)
+        self._language = language
+
+    async def post(self, review: ReviewRow) -> None:
+        """Put the card into every review channel. Repeating it posts nothing twice."""
+        question = await self._store.conversations.question(review.question_id)
+        for place in self._places:
+            platform, channel = place.split(":", 1)
+            await self._deliverer.deliver(
+                NewDelivery(
+                    purpose=f"card:{review.id}:{place}",
+                    platform=platform,
+                    kind="card",
+                    address={"channel": channel},
+                    content=card(review, question, place, self._language).to_json(),
+                    question_id=review.question_id,
+                    review_id=review.id,
+                )
+            )
+
+    async def redraw(self, review_id: int) -> None:
+        """Job `redraw`: bring every posted card to what the row says now."""
+        review = await self._store.reviews.get(review_id)
+        question = await self._store.conversations.question(review.question_id)
+        for row in await self._store.deliveries.for_review(review_id):
+            if row.kind == "card" and row.state == "sent":
+                place = row.purpose.split(":", 2)[2]
+                await self._deliverer.redraw(row, card(review, question, place, self._language))
+
+
+def card(review: ReviewRow, question: QuestionRow, place: str, language: str) -> Reply:
+    """The card as `place` may see it. Where the draft's audience leaves the place out, its text and passages stay
+    hidden (invariant 6): the card then offers to open it privately."""
+    audience = set(review.audience)
+    visible = "everyone" in audience or place in audience
+    draft: Mapping[str, Any] = review.draft
+    meta: dict[str, Any] = {
+        "review_id": review.id,
+        "version_hash": review.version_hash,
+        "state": review.state,
+        "round": review.round,
+        "reason": review.reason,
+        "asker": question.asker,
+        "conversation_id": question.conversation_id,
+        "claimed_by": review.claimed_by,
+        "decided_by": review.decided_by,
+        "decided_at": review.decided_at.isoformat() if review.decided_at else None,
+        "opened_at": review.opened_at.isoformat(),
+        "confidence": draft.get("confidence"),
+        "calibrated": draft.get("calibrated", False),
+        "visible": visible,
+    }
+    if not visible:
+        return Reply("card", "", language, meta=meta)
+    meta["question"] = question.text
+    meta["rewritten_question"] = draft.get("rewritten_question", "")
+    meta["sentences"] = draft.get("sentences", [])
+    meta["decision"] = {key: value for key, value in (review.decision or {}).items() if value}
+    return Reply("card", draft["text"], language, tuple(draft.get("citations", ())), meta)
