@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import PurePath
 
 import structlog
+from store.documents import DocumentRow, NewDocument, VersionRow
+from store.embedding import Embedder
 
 from bot.settings import Ingest, Settings
 from store import Store
-from store.documents import DocumentRow, NewDocument, VersionRow
-from store.embedding import Embedder
 from store.errors import IngestError
 
 log = structlog.get_logger(__name__)

@@ -8,6 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from rag_graph.models import ExtractiveWriter, ModelSettings, ModelWriter
+from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
+from store.search import SearchSettings
+
 from bot import jobs
 from bot.admin import Admin
 from bot.ask import Asking
@@ -21,11 +25,8 @@ from bot.settings import Settings
 from bot.words import Words
 from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
-from rag_graph.models import ExtractiveWriter, ModelSettings, ModelWriter
 from rag_graph.tools import builtin_registry
 from store import Store, open_store
-from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
-from store.search import SearchSettings
 
 
 @dataclass(frozen=True)

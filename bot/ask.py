@@ -7,6 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
+from rag_graph.policy import precheck
+from store.conversations import TERMINAL, ConversationRow, QuestionRow
+from store.deliveries import NewDelivery
+from store.inbox import NewQuestion
+from store.runs import NewRun
 
 from bot import replies
 from bot.cards import Cards
@@ -16,12 +21,7 @@ from bot.messages import Change, Incoming, Progress, Reply
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
-from rag_graph.policy import precheck
 from store import Store
-from store.conversations import TERMINAL, ConversationRow, QuestionRow
-from store.deliveries import NewDelivery
-from store.inbox import NewQuestion
-from store.runs import NewRun
 from store.text import clean, language
 
 log = structlog.get_logger(__name__)

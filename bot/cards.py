@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.deliver import Deliverer
-from bot.messages import Reply
-from store import Store
 from store.conversations import QuestionRow
 from store.deliveries import NewDelivery
 from store.reviews import ReviewRow
+
+from bot.deliver import Deliverer
+from bot.messages import Reply
+from store import Store
 
 
 class Cards:

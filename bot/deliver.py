@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import structlog
 import tenacity
-
-from bot.messages import Platform, Reply
 from store.changes import Changes
 from store.deliveries import Deliveries, DeliveryRow, NewDelivery
+
+from bot.messages import Platform, Reply
 
 log = structlog.get_logger(__name__)
 

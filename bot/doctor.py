@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rag_graph.models import ModelUnavailable
+
 from store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ async def _knowledge(app: "App") -> Finding:
     failed = [row.source for row in rows if row.state == "failed"]
     if not live:
         return Finding(
-            "knowledge", False, "no document is visible", "Run `signoff ingest PATH` or `signoff handbook add`."
+            "knowledge",
+            False,
+            "no document is visible",
+            "Run `signoff ingest PATH` or `signoff handbook add`.",
         )
     if failed:
         return Finding(
@@ -91,18 +95,25 @@ async def _model(app: "App") -> Finding:
         await writer.check()
     except ModelUnavailable as error:
         return Finding(
-            "model", False, str(error), "Check SIGNOFF_LLM_BASE_URL, SIGNOFF_LLM_API_KEY and SIGNOFF_LLM_MODEL."
+            "model",
+            False,
+            str(error),
+            "Check SIGNOFF_LLM_BASE_URL, SIGNOFF_LLM_API_KEY and SIGNOFF_LLM_MODEL.",
         )
     return Finding("model", True, writer.name)
 
 
 async def _reviewers(app: "App") -> Finding:
     if not app.settings.review.reviewers:
-        return Finding("reviewers", False, "nobody may decide", "Name them in signoff.toml, [review] reviewers.")
+        return Finding(
+            "reviewers", False, "nobody may decide", "Name them in signoff.toml, [review] reviewers."
+        )
     return Finding("reviewers", True, ", ".join(app.settings.review.reviewers))
 
 
 async def _queue(app: "App") -> Finding:
     if await app.store.queue.served():
         return Finding("queue", True, "a worker is alive")
-    return Finding("queue", False, "no worker is alive", "Start `signoff up`, or `signoff serve` and `signoff worker`.")
+    return Finding(
+        "queue", False, "no worker is alive", "Start `signoff up`, or `signoff serve` and `signoff worker`."
+    )

@@ -4,9 +4,9 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import structlog
+from store.queue import Queue, Retry
 
 from store.errors import NotFound
-from store.queue import Queue, Retry
 
 if TYPE_CHECKING:
     from bot.app import App

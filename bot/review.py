@@ -4,13 +4,13 @@ import time
 from dataclasses import dataclass
 
 import structlog
+from store.reviews import ReviewRow
 
 from bot.ask import Asking, as_question
 from bot.graphs import Graphs
 from bot.messages import Action
 from rag_graph.contracts import Decision
 from store import Store
-from store.reviews import ReviewRow
 from store.text import clean
 
 log = structlog.get_logger(__name__)

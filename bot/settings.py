@@ -7,11 +7,10 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-
 from rag_graph.policy import Rules
 
 # Both libraries decide at import whether to phone home (facts: Haystack writes ~/.haystack and posts events;
@@ -113,36 +112,30 @@ def default_home() -> Path:
     return Path(platformdirs.user_data_dir("signoff", appauthor=False))
 
 
-def load_settings(
-    home: Path | None = None, environ: Mapping[str, str] | None = None, *, use_config: bool = True
-) -> Settings:
+def load_settings(home: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Read the environment and signoff.toml. Raises `SettingsError` naming every fault."""
     env = dict(os.environ if environ is None else environ)
-    root = home or Path(env["SIGNOFF_HOME"]) if home or env.get("SIGNOFF_HOME") else default_home()
-    root = root.expanduser().absolute()
-    config = Path(env["SIGNOFF_CONFIG"]) if env.get("SIGNOFF_CONFIG") else root / "signoff.toml"
-    values: dict[str, Any] = _read_toml(config, named=bool(env.get("SIGNOFF_CONFIG"))) if use_config else {}
+    root = (home or Path(env.get("SIGNOFF_HOME") or default_home())).expanduser().absolute()
+    config = Path(env.get("SIGNOFF_CONFIG") or root / "signoff.toml")
+    values = _read_toml(config, named="SIGNOFF_CONFIG" in env)
     faults: list[str] = []
     for name in ("llm", "embedding", "rerank"):
-        endpoint = _endpoint(env, name, faults)
-        if endpoint:
-            values[name] = endpoint
-    for name in ("database_url", "console_token"):
-        if env.get(f"SIGNOFF_{name.upper()}"):
-            values[name] = env[f"SIGNOFF_{name.upper()}"]
+        values |= _endpoint(env, name, faults)
+    secrets = {name: env.get(f"SIGNOFF_{name.upper()}") for name in ("database_url", "console_token")}
+    values |= {name: secret for name, secret in secrets.items() if secret}
     try:
         settings = Settings(home=root, config=config, **values)
+        _ = settings.rules
     except ValidationError as error:
         # The values themselves stay out of the message: one of them may be a secret.
         faults += [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]
-    else:
-        try:
-            _ = settings.rules
-        except ValueError as error:
-            faults.append(str(error))
-        if not faults:
-            return settings
-    raise SettingsError("\n".join(["The settings cannot be used:", *(f"  - {fault}" for fault in faults)]))
+    except ValueError as error:
+        faults.append(str(error))
+    if faults:
+        raise SettingsError(
+            "\n".join(["The settings cannot be used:", *(f"  - {fault}" for fault in faults)])
+        )
+    return settings
 
 
 def _read_toml(path: Path, *, named: bool) -> dict[str, Any]:
@@ -156,13 +149,14 @@ def _read_toml(path: Path, *, named: bool) -> dict[str, Any]:
         raise SettingsError(f"{path} is not valid TOML: {error}") from None
 
 
-def _endpoint(env: Mapping[str, str], name: Literal["llm", "embedding", "rerank"], faults: list[str]) -> Any:
+def _endpoint(env: Mapping[str, str], name: str, faults: list[str]) -> dict[str, Any]:
+    """{name: endpoint} where one is set, else nothing."""
     prefix = f"SIGNOFF_{name.upper()}_"
     given = {key: env.get(prefix + key.upper(), "") for key in ("base_url", "api_key", "model")}
     if not given["base_url"] and not given["model"]:
-        return None
+        return {}
     missing = [prefix + key.upper() for key in ("base_url", "model") if not given[key]]
     if missing:
         faults.append(f"{', '.join(missing)} missing: an endpoint needs both its address and its model")
-        return None
-    return {key: value for key, value in given.items() if value}
+        return {}
+    return {name: {key: value for key, value in given.items() if value}}

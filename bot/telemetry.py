@@ -39,5 +39,14 @@ def configure_logging(level: str = "INFO", *, human: bool | None = None) -> None
     root.handlers = [handler]
     root.setLevel(level)
     # These name job arguments, SQL or whole requests at INFO.
-    for noisy in ("procrastinate", "httpx", "httpx2", "alembic", "openai", "haystack", "watchfiles", "pdfminer"):
+    for noisy in (
+        "procrastinate",
+        "httpx",
+        "httpx2",
+        "alembic",
+        "openai",
+        "haystack",
+        "watchfiles",
+        "pdfminer",
+    ):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -13,11 +13,11 @@ import watchfiles
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
+from store.documents import VersionRow
 
 from bot.admin import collection_of
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, myself, opened, run, see_through
-from store.documents import VersionRow
 from store.errors import IngestError
 
 documents = typer.Typer(help="What is in the knowledge base.", no_args_is_help=True)
@@ -40,7 +40,9 @@ def ingest(
     home: Home = None,
     collection: Annotated[str, typer.Option(help="Where the documents belong; default: their folder.")] = "",
     audience: Annotated[str, typer.Option(help="Who may read them: principals, separated by commas.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", help="Go on: ingest what changes below the paths.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on: ingest what changes below the paths.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Put files or folders into the knowledge base. A file that cannot be read says why and fails alone."""
@@ -68,8 +70,7 @@ async def upload(
     if missing:
         raise CommandFailed(f"Not found: {', '.join(missing)}")
     started: list[tuple[str, VersionRow]] = []
-    for root, path in ((root, path) for root in paths for path in _files_below(root)):
-        base = root if root.is_dir() else path.parent
+    for base, path in _files_below(paths):
         data = await asyncio.to_thread(path.read_bytes)
         name = path.relative_to(base).as_posix()
         try:
@@ -96,17 +97,22 @@ async def _wait(app: App, started: Sequence[tuple[str, VersionRow]]) -> None:
             progress.update(task, completed=done)
             return done == len(ids)
 
-        await see_through(app, ["ingest"], finished, timeout=24 * 3_600)
+        await see_through(app, ["ingest"], finished, seconds=24 * 3_600)
 
 
-def _files_below(root: Path) -> list[Path]:
-    if root.is_file():
-        return [root]
-    return sorted(
-        path
-        for path in root.rglob("*")
-        if path.is_file() and path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
-    )
+def _files_below(paths: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """(folder that names are relative to, file) of every readable file at or below `paths`."""
+    found = []
+    for path in paths:
+        if path.is_file():
+            found.append((path.parent, path))
+        else:
+            found += [(path, file) for file in sorted(path.rglob("*")) if _readable(file)]
+    return found
+
+
+def _readable(file: Path) -> bool:
+    return file.is_file() and file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
 
 
 def report(app: App, results: Sequence[tuple[str, VersionRow]], *, as_json: bool = False) -> None:
@@ -115,7 +121,9 @@ def report(app: App, results: Sequence[tuple[str, VersionRow]], *, as_json: bool
         return
     for name, version in results:
         if version.state == "failed":
-            typer.echo(remedy(app, name, version.error_code or "internal", version.error_detail or ""), err=True)
+            typer.echo(
+                remedy(app, name, version.error_code or "internal", version.error_detail or ""), err=True
+            )
         else:
             typer.echo(f"{name}: {version.chunk_count} chunks, version {version.number}")
 

@@ -26,7 +26,9 @@ from store.database import migrate as migrate_database
 from store.embedded import EmbeddedPostgres
 
 Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
-Host = Annotated[str, typer.Option(help="Address to listen on; beyond loopback SIGNOFF_CONSOLE_TOKEN is required.")]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; beyond loopback SIGNOFF_CONSOLE_TOKEN is required.")
+]
 Port = Annotated[int, typer.Option(help="Port of the workspace.")]
 
 
@@ -48,7 +50,15 @@ def up(home: Home = None, port: Port = 8787) -> None:
         url = server.start()
     supervisor = Supervisor(
         {
-            "serve": ["serve", "--home", str(settings.home), "--port", str(port), "--personas", "--supervised"],
+            "serve": [
+                "serve",
+                "--home",
+                str(settings.home),
+                "--port",
+                str(port),
+                "--personas",
+                "--supervised",
+            ],
             "worker": ["worker", "--home", str(settings.home), "--supervised"],
         }
     )

@@ -7,12 +7,12 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
+from store.reviews import ReviewRow
 
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run, see_through
 from bot.messages import Action
 from bot.review import Acted
-from store.reviews import ReviewRow
 
 cli = typer.Typer(help="Held drafts: list, show, claim, approve, edit, reject.", no_args_is_help=True)
 
@@ -23,7 +23,9 @@ REVIEWER = "cli:reviewer"
 @cli.command("list")
 def list_reviews(
     home: Home = None,
-    state: Annotated[str, typer.Option(help="pending, approved, edited, rejected, expired or all.")] = "pending",
+    state: Annotated[
+        str, typer.Option(help="pending, approved, edited, rejected, expired or all.")
+    ] = "pending",
     as_json: Json = False,
 ) -> None:
     """The drafts that wait, oldest first."""
@@ -114,7 +116,7 @@ def _act(home: Any, review_id: int, who: str, as_json: bool, **fields: Any) -> N
                 )
             )
             if acted.key == "done":
-                await see_through(app, ["answers"], lambda: _resumed(app, review_id), timeout=60)
+                await see_through(app, ["answers"], lambda: _resumed(app, review_id), seconds=60)
             if as_json:
                 dump({"outcome": acted.key, "review": asdict(acted.review) if acted.review else None})
             else:
@@ -147,7 +149,9 @@ def sentence(app: App, acted: Acted, language: str = "en") -> str:
 async def _print(app: App, review: ReviewRow) -> None:
     console = Console()
     question = await app.store.conversations.question(review.question_id)
-    console.print(f"Review {review.id} · {review.state} · round {review.round} · held by rule {review.reason!r}")
+    console.print(
+        f"Review {review.id} · {review.state} · round {review.round} · held by rule {review.reason!r}"
+    )
     console.print(f"{question.asker} asked: {question.text}", markup=False)
     if review.draft.get("rewritten_question"):
         console.print(f"searched for: {review.draft['rewritten_question']}", style="dim", markup=False)
@@ -159,4 +163,6 @@ async def _print(app: App, review: ReviewRow) -> None:
     for piece in review.draft["sentences"]:
         console.print(f"  {piece['support']:>11}  {piece['text']}", style="dim", markup=False)
     for event in await app.store.reviews.events(review.id):
-        console.print(f"  {event.at:%Y-%m-%d %H:%M:%S}  {event.actor} {event.action}", style="dim", markup=False)
+        console.print(
+            f"  {event.at:%Y-%m-%d %H:%M:%S}  {event.actor} {event.action}", style="dim", markup=False
+        )

@@ -16,7 +16,8 @@ from store.database import migrate
 from store.embedded import EmbeddedPostgres
 
 Home = Annotated[
-    Path | None, typer.Option("--home", help="Folder of the embedded database and signoff.toml [SIGNOFF_HOME].")
+    Path | None,
+    typer.Option("--home", help="Folder of the embedded database and signoff.toml [SIGNOFF_HOME]."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -65,11 +66,11 @@ async def database(settings: Settings) -> AsyncIterator[str]:
 
 
 async def see_through(
-    app: App, queues: Sequence[str], finished: Callable[[], Awaitable[bool]], *, timeout: float = 600.0
+    app: App, queues: Sequence[str], finished: Callable[[], Awaitable[bool]], *, seconds: float = 600.0
 ) -> bool:
     """Wait until `finished`, doing the queued work here if no running process takes it up.
 
-    Returns False when `timeout` seconds passed first.
+    Returns False when `seconds` passed first.
     """
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -77,7 +78,7 @@ async def see_through(
     try:
         while not await finished():
             passed = loop.time() - start
-            if passed > timeout:
+            if passed > seconds:
                 return False
             if worker is None and (passed > PATIENCE_SECONDS or not await app.store.queue.served()):
                 worker = asyncio.create_task(app.store.queue.run_worker(queues))
