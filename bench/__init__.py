@@ -1,0 +1,1 @@
+"""Peers and measurements, run by `make bench-*` and not installed."""
