@@ -1,0 +1,329 @@
+"""Review rules: which drafts a person signs off before anybody reads them. Pure.
+
+    [[review.rules]]
+    name = "contracts"
+    collections = ["contracts"]
+    action = "hold"
+
+All conditions of a rule must hold; within one, any of its values. The first rule that matches decides, and
+without a match the default does.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, get_args
+
+from rag_graph.contracts import Draft, Question
+from rag_graph.numbers import quantities
+from store.text import normalise, tokens
+
+__all__ = [
+    "Hold",
+    "Private",
+    "Refuse",
+    "Rule",
+    "Rules",
+    "RulesInvalid",
+    "Sample",
+    "Send",
+    "Verdict",
+    "decide",
+    "precheck",
+]
+
+Action = Literal["send", "hold", "sample", "private", "refuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """`rule` is the deciding rule's name ("" for the default), `reason` the conditions that held, for people."""
+
+    disposition: ClassVar[Action]
+    rule: str = ""
+    reason: str = ""
+
+
+class Send(_Decided):
+    """The draft goes out."""
+
+    disposition = "send"
+
+
+class Sample(_Decided):
+    """The draft goes out, and a reviewer looks at it afterwards."""
+
+    disposition = "sample"
+
+
+class Hold(_Decided):
+    """The draft waits for a person; nobody else sees it."""
+
+    disposition = "hold"
+
+
+class Private(_Decided):
+    """The asker alone sees the draft, marked unverified, while it waits for a person."""
+
+    disposition = "private"
+
+
+class Refuse(_Decided):
+    """The question is not answered at all."""
+
+    disposition = "refuse"
+
+
+Verdict = Send | Sample | Hold | Private | Refuse
+_VERDICTS: Mapping[Action, type[Send | Sample | Hold | Private | Refuse]] = {
+    "send": Send,
+    "sample": Sample,
+    "hold": Hold,
+    "private": Private,
+    "refuse": Refuse,
+}
+
+
+class RulesInvalid(ValueError):
+    """The review rules in signoff.toml cannot be read. Mend the fields named here and start again."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. An empty or None condition is no condition.
+
+    `topics` are words of the question (of the searched one too, so that a follow-up is recognised); `askers` and
+    `channels` are principals and channel names; `confidence_below` is in [0, 1]; `percent` in (0, 100] belongs
+    to "sample".
+    """
+
+    name: str
+    action: Action
+    collections: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    askers: tuple[str, ...] = ()
+    confidence_below: float | None = None
+    unsupported: bool | None = None
+    numbers: bool | None = None
+    percent: float = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules in order, and what happens where none matches."""
+
+    rules: tuple[Rule, ...] = ()
+    default: Action = "send"
+
+    @classmethod
+    def parse(cls, tables: Sequence[Mapping[str, Any]], default: str = "send") -> "Rules":
+        """Rules from signoff.toml's tables. Raises `RulesInvalid` naming every wrong rule and field at once."""
+        problems: list[str] = []
+        rules = [_parse(number, table, problems) for number, table in enumerate(tables, 1)]
+        names = [rule.name for rule in rules if rule]
+        problems += [
+            f'rule "{name}": the name is taken' for name in dict.fromkeys(names) if names.count(name) > 1
+        ]
+        if default not in get_args(Action) or default == "sample":
+            problems.append(f"default: {default!r} is not one of send, hold, private, refuse")
+        if problems:
+            raise RulesInvalid(problems)
+        return cls(tuple(rule for rule in rules if rule), default)  # type: ignore[arg-type]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+_LISTS = ("collections", "labels", "channels", "topics", "askers")
+_FLAGS = ("unsupported", "numbers")
+
+
+def _parse(number: int, table: Mapping[str, Any], problems: list[str]) -> Rule | None:
+    name = table.get("name")
+    where = f'rule "{name}"' if isinstance(name, str) and name.strip() else f"rule {number}"
+    found = [f"{where}: {problem}" for problem in _problems(table)]
+    problems += found
+    if found:
+        return None
+    values: dict[str, Any] = {key: tuple(value) if key in _LISTS else value for key, value in table.items()}
+    return Rule(**values)
+
+
+def _problems(table: Mapping[str, Any]) -> list[str]:
+    known = {field.name for field in fields(Rule)}
+    problems = [
+        f'unknown field "{key}"; known are {", ".join(sorted(known))}' for key in table if key not in known
+    ]
+    if not isinstance(table.get("name"), str) or not table["name"].strip():
+        problems.append('"name" must be a text that is not empty')
+    if table.get("action") not in get_args(Action):
+        problems.append(f'"action" must be one of {", ".join(get_args(Action))}, not {table.get("action")!r}')
+    for key in _LISTS:
+        if key in table and not _texts(table[key]):
+            problems.append(f'"{key}" must be a list of texts that is not empty, not {table[key]!r}')
+    problems += [
+        f'"{key}" must be true or false, not {table[key]!r}'
+        for key in _FLAGS
+        if key in table and not isinstance(table[key], bool)
+    ]
+    if "confidence_below" in table and not _number(table["confidence_below"], 0, 1):
+        problems.append(
+            f'"confidence_below" must be a number between 0 and 1, not {table["confidence_below"]!r}'
+        )
+    return problems + _percent_problems(table)
+
+
+def _percent_problems(table: Mapping[str, Any]) -> list[str]:
+    if "percent" not in table:
+        return ['"percent" is missing: how many of 100 to sample'] if table.get("action") == "sample" else []
+    if table.get("action") != "sample":
+        return ['"percent" belongs to action = "sample"']
+    good = _number(table["percent"], 0, 100) and table["percent"] > 0
+    return [] if good else [f'"percent" must be a number above 0 and at most 100, not {table["percent"]!r}']
+
+
+def _texts(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(v, str) and v.strip() for v in value)
+    )
+
+
+def _number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+# --- deciding ---------------------------------------------------------------------------------------------------
+
+
+def decide(question: Question, draft: Draft, rules: Rules, searched: str = "") -> Verdict:
+    """What happens to `draft`. `searched` is the rewritten question, in which a follow-up's topic is named.
+
+    Only answers are signed off: that the documents do not say, a question back and small talk go out as they are.
+    """
+    if draft.kind in ("declined", "clarify", "smalltalk"):
+        return Send(reason=draft.kind)
+    for rule in rules.rules:
+        reasons = [check(rule, question, draft, searched) for check in _BEFORE + _AFTER]
+        if None not in reasons:
+            reason = "; ".join(reason for reason in reasons if reason)
+            if rule.action == "sample" and not _sampled(question.id, rule):
+                return Send(rule.name, f"{reason}; not sampled".lstrip("; "))
+            return _VERDICTS[rule.action](rule.name, reason)
+    return _VERDICTS[rules.default]()
+
+
+def precheck(question: Question, rules: Rules, searched: str | None = None) -> bool:
+    """True only when no rule could keep any draft for this question from being read at once.
+
+    What is known before drafting: channel, asker, and the topic where `searched`, the question as it was searched,
+    is given (a follow-up's own words do not name its topic). Every other condition may hold for some draft.
+    """
+    for rule in rules.rules:
+        checks = (
+            _BEFORE if searched is not None else tuple(check for check in _BEFORE if check is not _topics)
+        )
+        if any(check(rule, question, None, searched or "") is None for check in checks):
+            continue
+        if rule.action not in ("send", "sample"):
+            return False
+        open_conditions = _draft_conditions(rule) or (searched is None and bool(rule.topics))
+        if not open_conditions:
+            return True
+    return rules.default == "send"
+
+
+def _draft_conditions(rule: Rule) -> bool:
+    judged = (rule.confidence_below, rule.unsupported, rule.numbers)
+    return bool(rule.collections or rule.labels) or any(condition is not None for condition in judged)
+
+
+def _sampled(question_id: str, rule: Rule) -> bool:
+    """The same question is always in or out of a rule's sample, whoever asks and however often it is run."""
+    digest = hashlib.sha256(f"{rule.name}\0{question_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") < rule.percent / 100 * 2**64
+
+
+# Each check: None where the rule has the condition and it does not hold, "" where the rule has no such condition,
+# and otherwise what held.
+Check = Callable[[Rule, Question, Draft | None, str], str | None]
+
+
+def _found(name: str, wanted: Sequence[str], present: Sequence[str]) -> str | None:
+    if not wanted:
+        return ""
+    both = [value for value in wanted if value in present]
+    return f"{name}: {', '.join(both)}" if both else None
+
+
+def _channels(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    names = (
+        (question.channel, question.channel.lstrip("#"), f"#{question.channel}") if question.channel else ()
+    )
+    return _found("channel", rule.channels, names)
+
+
+def _askers(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    return _found("asker", rule.askers, (question.asker, *question.principals))
+
+
+def _topics(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    if not rule.topics:
+        return ""
+    text = normalise(f"{question.text}\n{searched}")
+    words = set(tokens(text))
+    hits = [topic for topic in rule.topics if _named(normalise(topic), text, words)]
+    return f"topic: {', '.join(hits)}" if hits else None
+
+
+_HAN = re.compile("[\u3400-\u9fff]")
+
+
+def _named(topic: str, text: str, words: set[str]) -> bool:
+    """Chinese words stand anywhere; English ones are compared by stem, so that "contract" finds "contracts"."""
+    return topic in text if _HAN.search(topic) else set(tokens(topic)) <= words
+
+
+def _collections(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    return _found("collection", rule.collections, draft.collections if draft else ())
+
+
+def _labels(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    return _found("label", rule.labels, draft.labels if draft else ())
+
+
+def _confidence(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    if rule.confidence_below is None:
+        return ""
+    low = draft is not None and draft.confidence < rule.confidence_below
+    return f"confidence: {draft.confidence:.2f} < {rule.confidence_below:g}" if draft and low else None
+
+
+def _unsupported(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    if rule.unsupported is None:
+        return ""
+    count = sum(sentence.support == "unsupported" for sentence in draft.sentences) if draft else 0
+    return f"unsupported sentences: {count}" if bool(count) is rule.unsupported else None
+
+
+_MARK = re.compile(r"\[\d+\]")
+_COUNTED = ("number", "percent", "money", "duration", "measure", "date", "time")
+
+
+def _numbers(rule: Rule, question: Question, draft: Draft | None, searched: str) -> str | None:
+    if rule.numbers is None:
+        return ""
+    said = quantities(_MARK.sub(" ", draft.text)) if draft else []
+    found = [quantity.text for quantity in said if quantity.kind in _COUNTED and not quantity.soft]
+    return f"numbers: {', '.join(found[:3]) or 'none'}" if bool(found) is rule.numbers else None
+
+
+_BEFORE: tuple[Check, ...] = (_channels, _askers, _topics)
+_AFTER: tuple[Check, ...] = (_collections, _labels, _confidence, _unsupported, _numbers)
