@@ -161,11 +161,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool the model asked for: its name, raw arguments, and the id the result answers to."""
+    """A tool the model asked for: its name, its arguments (the raw text where they are no JSON object), and
+    the id the result answers to."""
 
     id: str
     name: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] | str
 
 
 @dataclass(frozen=True, slots=True)

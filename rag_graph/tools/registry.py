@@ -1,0 +1,148 @@
+"""The tools a model may call: their schemas, and running a call so that nothing in it breaks the flow."""
+
+import asyncio
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from rag_graph.contracts import ToolCall
+from rag_graph.tools.contract import Context, Tool, ToolRun
+from store.errors import StoreError
+from store.text import estimate_tokens, sentences
+
+__all__ = ["Registry", "description", "schema"]
+
+# MISSION B10 gives tool results 800 tokens of an 8,000 token window.
+RESULT_TOKENS = 800
+TIMEOUT_SECONDS = 10.0
+CALLS_PER_QUESTION = 6
+
+
+class Registry:
+    """Looks tools up by name and runs them within a time-out and a budget."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        result_tokens: int = RESULT_TOKENS,
+        calls: int = CALLS_PER_QUESTION,
+    ) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._timeout = timeout
+        self._result_tokens = result_tokens
+        self._calls = calls
+
+    def __bool__(self) -> bool:
+        return bool(self._tools)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def schemas(self, groups: Collection[str] = ()) -> list[dict[str, Any]]:
+        """OpenAI tool definitions, of all tools or of those in `groups`."""
+        return [schema(tool) for tool in self._tools.values() if not groups or tool.group in groups]
+
+    async def run(self, call: ToolCall, context: Context, *, already: int = 0) -> ToolRun:
+        """Execute `call`, the (`already` + 1)th of its question. A bad call is a result, never an error."""
+        started = time.perf_counter()
+        text, passages, error = await self._attempt(call, context, already)
+        return ToolRun(
+            call.id,
+            call.name,
+            call.arguments,
+            _within(text, self._result_tokens),
+            passages,
+            error,
+            (time.perf_counter() - started) * 1_000,
+        )
+
+    async def _attempt(self, call: ToolCall, context: Context, already: int) -> tuple[str, Any, str]:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return f"There is no tool {call.name!r}. Available: {', '.join(self._tools)}.", (), "unknown"
+        if already >= self._calls:
+            return f"All {self._calls} tool calls are spent. Answer from what was found.", (), "budget"
+        try:
+            arguments = tool.arguments.model_validate(call.arguments)
+        except ValidationError as error:
+            return _correction(tool, error), (), "invalid"
+        try:
+            outcome = await asyncio.wait_for(tool.run(arguments, context), self._timeout)
+        except TimeoutError:
+            return f"{tool.name} took longer than {self._timeout:g} s. Ask for less.", (), "timeout"
+        except StoreError:
+            return f"{tool.name} is not available now. Answer from what was found.", (), "unavailable"
+        return outcome.text, outcome.passages, ""
+
+
+def schema(tool: Tool) -> dict[str, Any]:
+    """`tool` in the form of OpenAI's `tools` parameter."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": description(tool),
+            "parameters": _parameters(tool.arguments),
+        },
+    }
+
+
+def description(tool: Tool) -> str:
+    """What it is, when to use it with examples, when not, and what comes back (MISSION B7)."""
+    examples = "\n".join(
+        f'- "{example.question}" → {json.dumps(dict(example.arguments), ensure_ascii=False)}'
+        for example in tool.examples
+    )
+    return (
+        f"{tool.purpose}\nUse when: {tool.use_when}\n{examples}\n"
+        f"Do not use when: {tool.avoid_when}\nReturns: {tool.returns}"
+    )
+
+
+def _parameters(arguments: type[BaseModel]) -> dict[str, Any]:
+    full = arguments.model_json_schema()
+    return {
+        "type": "object",
+        "properties": {
+            name: {key: value for key, value in field.items() if key != "title"}
+            for name, field in full.get("properties", {}).items()
+        },
+        "required": full.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+def _correction(tool: Tool, error: ValidationError) -> str:
+    """What is wrong with each argument, and a call that would be right."""
+    faults = "; ".join(_fault(fault) for fault in error.errors(include_url=False))
+    example = json.dumps(dict(tool.examples[0].arguments), ensure_ascii=False) if tool.examples else "{}"
+    allowed = ", ".join(tool.arguments.model_fields) or "none"
+    return (
+        f"{tool.name} was not run: {faults}. Parameters: {allowed}. A valid call: {example}. Call it again."
+    )
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    name = ".".join(str(part) for part in fault["loc"]) or "arguments"
+    given = json.dumps(fault["input"], ensure_ascii=False, default=str)
+    return f"{name}: {fault['msg'].lower()}, given {given[:80]}"
+
+
+def _within(text: str, tokens: int) -> str:
+    """`text` cut at a sentence to about `tokens`, saying that it was cut."""
+    if estimate_tokens(text) <= tokens:
+        return text
+    kept: list[str] = []
+    used = 0
+    for sentence in sentences(text):
+        used += estimate_tokens(sentence)
+        if used > tokens:
+            break
+        kept.append(sentence)
+    return "\n".join([*kept, "(cut: the result was longer)"])
