@@ -1,7 +1,8 @@
 """One Postgres: its pools, its schema, and whether it answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+import json
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from store.errors import ExtensionMissing, SchemaOutdated, translated
 from store.schema import REVISION
+from store.text import clean
 
 __all__ = ["Database", "connection_string", "migrate", "transaction"]
 
@@ -135,7 +137,7 @@ async def migrate(url: str) -> None:
         ) as connection:
             # A waiter in a blocking pg_advisory_lock holds a snapshot, and CREATE INDEX CONCURRENTLY inside the
             # lock waits for that snapshot: the two hung for ever.
-            while not await _value(connection, "SELECT pg_try_advisory_lock(%s)", (MIGRATION_LOCK,)):  # noqa: ASYNC110
+            while not await _value(connection, "SELECT pg_try_advisory_lock(%s)", (MIGRATION_LOCK,)):
                 await asyncio.sleep(0.2)  # another process's lock is no event of ours
             await connection.execute("SET statement_timeout = 0")
             await _ensure_pgvector(connection)
@@ -226,5 +228,23 @@ async def _value(
 
 def _engine(url: str, **options: Any) -> AsyncEngine:
     return create_async_engine(
-        make_url(url).set(drivername="postgresql+psycopg"), connect_args=dict(UNPREPARED), **options
+        make_url(url).set(drivername="postgresql+psycopg"),
+        connect_args=dict(UNPREPARED),
+        json_serializer=_json,
+        **options,
     )
+
+
+def _json(value: Any) -> str:
+    """JSON that Postgres takes: a model's answer may hold NUL or half a character, which JSONB refuses."""
+    return json.dumps(_cleaned(value), ensure_ascii=False, allow_nan=False)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(item) for item in value]
+    return value
