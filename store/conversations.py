@@ -15,7 +15,7 @@ from store.errors import NotFound
 from store.schema import conversations, feedback, questions, reviews
 from store.text import clean
 
-__all__ = ["STATES", "TERMINAL", "ConversationRow", "Conversations", "QuestionRow"]
+__all__ = ["STATES", "TERMINAL", "ConversationRow", "Conversations", "FeedbackRow", "QuestionRow"]
 
 OPEN = frozenset({"received", "answering", "held"})
 TERMINAL = frozenset({"answered", "declined", "withdrawn", "superseded", "failed"})
@@ -57,6 +57,17 @@ class QuestionRow:
     remembered: bool
     asked_at: datetime
     finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackRow:
+    """What one person thought of an answer."""
+
+    question_id: str
+    person: str
+    helpful: bool
+    reason: str
+    given_at: datetime
 
 
 class Conversations:
@@ -166,6 +177,16 @@ class Conversations:
                     set_={"helpful": helpful, "reason": clean(reason), "given_at": func.now()},
                 )
             )
+
+    async def feedback_by(self, conversation_id: str, person: str) -> builtins.list[FeedbackRow]:
+        """What a person thought of the answers of a conversation."""
+        query = (
+            select(feedback)
+            .join(questions, questions.c.id == feedback.c.question_id)
+            .where(questions.c.conversation_id == conversation_id, feedback.c.person == person)
+        )
+        async with transaction(self._engine) as connection:
+            return [FeedbackRow(**row) for row in (await connection.execute(query)).mappings()]
 
     async def finished_before(self, moment: datetime) -> builtins.list[QuestionRow]:
         """Questions that ended before `moment` and whose LangGraph threads still take room.

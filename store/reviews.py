@@ -144,6 +144,15 @@ class Reviews:
         query = select(reviews).order_by(reviews.c.opened_at, reviews.c.id).limit(limit)
         return await self._list(query if state is None else query.where(reviews.c.state == state))
 
+    async def ended(self, *, limit: int = 20) -> builtins.list[ReviewRow]:
+        """Those that somebody, or time, decided, last decided first."""
+        return await self._list(
+            select(reviews)
+            .where(reviews.c.decided_at.is_not(None))
+            .order_by(reviews.c.decided_at.desc(), reviews.c.id.desc())
+            .limit(limit)
+        )
+
     async def for_question(self, question_id: str) -> builtins.list[ReviewRow]:
         """All rounds of one question, first round first."""
         return await self._list(
