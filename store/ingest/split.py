@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
+from store.chunks import embedding_text
 from store.ingest.cuts import SOFT, Cutter, between_characters, first_end, last_end
 from store.ingest.structure import Block, Outline, Section, outline
 
-__all__ = ["Chunk", "Profile", "SplitSettings", "embedding_text", "guess_profile", "split"]
+__all__ = ["Chunk", "Profile", "SplitSettings", "guess_profile", "split"]
 
 Profile = Literal["structured", "messages", "faq"]
 
@@ -44,25 +45,6 @@ class Chunk:
     heading_path: tuple[str, ...]
     page: int | None
     repeated: int = 0
-
-
-# --- the text that is embedded and searched ---------------------------------------------------------------
-
-# Title and headings in front of the text; deep paths give up their outer headings first.
-_PREFIX_LIMIT = 200
-
-
-def embedding_text(title: str, heading_path: Sequence[str], text: str) -> str:
-    """What the embedding model and the keyword index read: title, headings, text, a line each."""
-    kept: list[str] = []
-    room = _PREFIX_LIMIT - min(len(title), _PREFIX_LIMIT // 2)
-    for heading in reversed(heading_path):
-        room -= len(heading) + 3
-        if room < 0 and kept:
-            break
-        kept.insert(0, heading[:_PREFIX_LIMIT])
-    lines = (title[: _PREFIX_LIMIT // 2], " > ".join(kept), text)
-    return "\n".join(line for line in lines if line)
 
 
 # Blank lines and thematic breaks alone are no passage.

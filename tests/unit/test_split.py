@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.ingest.split import Chunk, Profile, SplitSettings, embedding_text, guess_profile, split
+from store.chunks import embedding_text
+from store.ingest.split import Chunk, Profile, SplitSettings, guess_profile, split
 from store.ingest.structure import ANCHOR, outline
 
 SMALL = SplitSettings(size=120, overlap=30)

@@ -1,0 +1,406 @@
+"""Collections, documents and their versions: what readers see, and what it takes to change it.
+
+A document's current version is one value in its row. `publish` sets it in the transaction that wrote the new
+version's chunks, so that readers see the old version or the new one and nothing between.
+"""
+
+import builtins
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import RowMapping, Select, delete, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from store import publication, reindexing, schema, spaces
+from store.catalogue import (
+    VERSION_COLUMNS,
+    ChunkRow,
+    CollectionRow,
+    DocumentRow,
+    NewDocument,
+    Upload,
+    VersionRow,
+    as_collection,
+    as_document,
+    listing,
+)
+from store.chunks import NewChunk
+from store.database import transaction
+from store.embedding import Embedder
+from store.errors import NotFound
+from store.spaces import Space
+from store.text import clean
+
+__all__ = [
+    "ChunkRow",
+    "CollectionRow",
+    "DocumentRow",
+    "Documents",
+    "NewChunk",
+    "NewDocument",
+    "Space",
+    "Upload",
+    "VersionRow",
+]
+
+_collections, _documents, _versions, _chunks, _uploads = (
+    schema.collections,
+    schema.documents,
+    schema.versions,
+    schema.chunks,
+    schema.uploads,
+)
+
+
+class Documents:
+    """The knowledge base's shelves. All methods are one transaction each, except `reindex`."""
+
+    def __init__(self, engine: AsyncEngine, embedder: Embedder) -> None:
+        self._engine = engine
+        self._embedder = embedder
+
+    # --- collections -------------------------------------------------------------------------------------------
+
+    async def ensure_collection(
+        self, name: str, *, audience: Sequence[str] | None = None, profile: str | None = None
+    ) -> CollectionRow:
+        """Create the collection, or change what is given here and differs."""
+        async with transaction(self._engine) as connection:
+            before = await _collection(connection, clean(name))
+            if audience is not None and tuple(audience) != before.audience:
+                await _inherit(connection, before.name, audience)
+            if profile is not None and profile != before.profile:
+                await connection.execute(
+                    update(_collections).where(_collections.c.name == before.name).values(profile=profile)
+                )
+            return await _collection(connection, before.name)
+
+    async def collections(self) -> builtins.list[CollectionRow]:
+        async with transaction(self._engine) as connection:
+            found = await connection.execute(select(_collections).order_by(_collections.c.name))
+            return [as_collection(row) for row in found.mappings()]
+
+    async def set_collection_audience(self, name: str, principals: Sequence[str]) -> None:
+        """Change who may read a collection's documents, except those with an audience of their own."""
+        async with transaction(self._engine) as connection:
+            await _inherit(connection, name, principals)
+
+    async def remove_collection(self, name: str) -> int:
+        """Remove a collection and its documents; returns how many there were."""
+        async with transaction(self._engine) as connection:
+            found = select(_documents.c.id).where(_documents.c.collection == name)
+            removed = await _remove(connection, found)
+            await connection.execute(delete(_collections).where(_collections.c.name == name))
+        await self.refresh_statistics()
+        return removed
+
+    # --- documents ---------------------------------------------------------------------------------------------
+
+    async def add(self, new: NewDocument) -> VersionRow:
+        """Store the bytes as the document's next version, to be ingested.
+
+        Bytes that are current already, or wait to be, make no new version: theirs comes back.
+        """
+        digest = hashlib.sha256(new.data).hexdigest()
+        async with transaction(self._engine) as connection:
+            document, created = await _document(connection, new)
+            newest = await _newest(connection, document["id"])
+            if same := await _same_bytes(connection, document, newest, digest):
+                return same
+            added = await connection.execute(
+                insert(_versions)
+                .values(
+                    document_id=document["id"],
+                    number=newest.number + 1 if newest else 1,
+                    media_type=new.media_type,
+                    content_hash=digest,
+                    uploaded_by=clean(new.uploaded_by),
+                    audience=None if created or new.audience is None else _principals(new.audience),
+                )
+                .returning(*VERSION_COLUMNS)
+            )
+            version = VersionRow(*added.one())
+            await connection.execute(insert(_uploads).values(version_id=version.id, data=new.data))
+            return version
+
+    async def list(self, collection: str | None = None) -> builtins.list[DocumentRow]:
+        """All documents, by collection and source."""
+        query = listing()
+        if collection is not None:
+            query = query.where(_documents.c.collection == collection)
+        async with transaction(self._engine) as connection:
+            return [as_document(row) for row in (await connection.execute(query)).mappings()]
+
+    async def show(self, document_id: int) -> DocumentRow:
+        async with transaction(self._engine) as connection:
+            query = listing().where(_documents.c.id == document_id)
+            row = (await connection.execute(query)).mappings().one_or_none()
+        if row is None:
+            raise NotFound
+        return as_document(row)
+
+    async def remove(self, document_id: int) -> None:
+        """Remove a document with all its versions. Raises `NotFound`."""
+        async with transaction(self._engine) as connection:
+            if not await _remove(connection, select(_documents.c.id).where(_documents.c.id == document_id)):
+                raise NotFound
+        await self.refresh_statistics()
+
+    async def remove_uploaded_by(self, who: str) -> int:
+        """Remove the documents whose every version `who` uploaded; returns how many there were."""
+        of_others = select(_versions.c.document_id).where(_versions.c.uploaded_by != who)
+        async with transaction(self._engine) as connection:
+            removed = await _remove(
+                connection, select(_documents.c.id).where(_documents.c.id.not_in(of_others))
+            )
+        await self.refresh_statistics()
+        return removed
+
+    async def set_audience(self, document_id: int, principals: Sequence[str] | None) -> None:
+        """Change who may read a document, at once and without embedding again; None: whoever may its collection."""
+        inherited = select(_collections.c.audience).where(_collections.c.name == _documents.c.collection)
+        audience = inherited.scalar_subquery() if principals is None else _principals(principals)
+        async with transaction(self._engine) as connection:
+            changed = await connection.execute(
+                update(_documents)
+                .where(_documents.c.id == document_id)
+                .values(audience=audience, inherits_audience=principals is None)
+            )
+            if not changed.rowcount:
+                raise NotFound
+            await publication.changed(connection)
+
+    # --- versions ----------------------------------------------------------------------------------------------
+
+    async def version(self, version_id: int) -> VersionRow:
+        async with transaction(self._engine) as connection:
+            return await _version(connection, version_id)
+
+    async def versions(self, document_id: int) -> builtins.list[VersionRow]:
+        """A document's versions, newest first."""
+        query = select(*VERSION_COLUMNS).where(_versions.c.document_id == document_id)
+        async with transaction(self._engine) as connection:
+            found = await connection.execute(query.order_by(_versions.c.number.desc()))
+            return [VersionRow(*row) for row in found]
+
+    async def upload(self, version_id: int) -> Upload:
+        """The bytes to ingest. Raises `NotFound` when the document is gone or the version retired."""
+        query = (
+            select(_documents.c.source, _collections.c.profile, _uploads.c.data)
+            .join_from(_versions, _documents, _documents.c.id == _versions.c.document_id)
+            .join(_collections, _collections.c.name == _documents.c.collection)
+            .join(_uploads, _uploads.c.version_id == _versions.c.id)
+            .where(_versions.c.id == version_id)
+        )
+        async with transaction(self._engine) as connection:
+            row = (await connection.execute(query)).one_or_none()
+            if row is None:
+                raise NotFound
+            return Upload(await _version(connection, version_id), row.source, row.profile, row.data)
+
+    async def set_progress(self, version_id: int, step: str, done: int, of: int) -> None:
+        """Say how far ingestion is. A version that has come to its end is left alone."""
+        state = "embedding" if step in ("embed", "write") else "converting"
+        await self._unfinished(version_id, state=state, progress={"step": step, "done": done, "of": of})
+
+    async def fail(self, version_id: int, code: str, detail: str = "") -> None:
+        """Give a version up, with the reason; what readers see stays as it is. Its bytes are deleted."""
+        await self._unfinished(version_id, state="failed", error_code=code, error_detail=clean(detail))
+        async with transaction(self._engine) as connection:
+            failed = select(_versions.c.id).where(_versions.c.id == version_id, _versions.c.state == "failed")
+            await connection.execute(delete(_uploads).where(_uploads.c.version_id.in_(failed)))
+
+    async def publish(  # noqa: PLR0913 - a version's parts, by name
+        self,
+        version_id: int,
+        chunks: Sequence[NewChunk],
+        vectors: Sequence[Sequence[float] | str | None],
+        *,
+        markdown: str,
+        pages: int | None,
+        title: str,
+        language: str,
+    ) -> VersionRow:
+        """Make a version what readers see, in one transaction; call `refresh_statistics` after it.
+
+        `vectors` are the chunks' embeddings by the store's model, in their order (a `halfvec` literal where it is
+        known, None where there is none); empty without a model. Publishing twice, or after a later version,
+        changes nothing. Raises `NotFound` when the document is gone.
+        """
+        edition = await publication.prepare(
+            title, chunks, vectors, markdown=markdown, pages=pages, language=language
+        )
+        space = await self.ensure_space() if any(vector is not None for vector in vectors) else None
+        async with transaction(self._engine) as connection:
+            await publication.publish(connection, version_id, edition, space.id if space else None)
+            return await _version(connection, version_id)
+
+    async def chunks(self, version_id: int) -> builtins.list[ChunkRow]:
+        """A version's chunks in order, for the preview."""
+        query = (
+            select(*(_chunks.c[name] for name in ChunkRow.__dataclass_fields__))
+            .where(_chunks.c.version_id == version_id)
+            .order_by(_chunks.c.ordinal)
+        )
+        async with transaction(self._engine) as connection:
+            return [
+                ChunkRow(row.id, row.ordinal, tuple(row.heading_path), row.page, row.text, row.length)
+                for row in await connection.execute(query)
+            ]
+
+    async def markdown(self, version_id: int) -> str:
+        """The converted text with its page anchors. Raises `NotFound` where none is kept."""
+        async with transaction(self._engine) as connection:
+            found = await connection.scalar(select(_versions.c.markdown).where(_versions.c.id == version_id))
+        if found is None:
+            raise NotFound
+        return str(found)
+
+    # --- what search needs ---------------------------------------------------------------------------------------
+
+    async def active_space(self) -> Space | None:
+        """The space that search reads; None while nothing was embedded."""
+        async with transaction(self._engine) as connection:
+            return await spaces.active(connection)
+
+    async def ensure_space(self) -> Space | None:
+        """The space of the store's embedding model, created where it is missing (active, when it is the first);
+        None without a model."""
+        return await reindexing.ensure_space(self._engine, self._embedder)
+
+    async def reindex(
+        self,
+        embedder: Embedder | None = None,
+        on_progress: Callable[[int, int], Awaitable[None]] | None = None,
+    ) -> Space:
+        """Embed every visible chunk by the given model (or the store's) beside the vectors there are, then let search
+        read the new ones, in one step. Called again after an interruption it goes on where it stopped.
+
+        `on_progress(done, of)` counts chunks. Raises `EmbeddingFailed`; search then reads what it read before.
+        """
+        return await reindexing.reindex(self._engine, embedder or self._embedder, on_progress)
+
+    async def known_vectors(self, version_id: int, hashes: Collection[str]) -> Mapping[str, str]:
+        """Vectors (`halfvec` literals) of the store's model for those chunk hashes that an earlier version of the
+        same document has."""
+        async with transaction(self._engine) as connection:
+            space = await spaces.find(connection, self._embedder.model, self._embedder.dimension)
+            return await publication.known_vectors(connection, space.id, version_id, hashes) if space else {}
+
+    async def refresh_statistics(self) -> None:
+        """Count the visible chunks' terms anew (100k chunks: 2.5 s). Readers are not held up."""
+        async with transaction(self._engine) as connection:
+            await publication.refresh_statistics(connection)
+
+    async def _unfinished(self, version_id: int, **values: Any) -> None:
+        async with transaction(self._engine) as connection:
+            await connection.execute(
+                update(_versions)
+                .where(_versions.c.id == version_id, _versions.c.state.in_(publication.UNFINISHED))
+                .values(**values)
+            )
+
+
+def _principals(audience: Sequence[str]) -> builtins.list[str]:
+    principals = sorted({clean(principal).strip() for principal in audience} - {""})
+    if not principals:
+        raise ValueError("an audience names at least one principal")
+    return principals
+
+
+async def _version(connection: AsyncConnection, version_id: int) -> VersionRow:
+    found = await connection.execute(select(*VERSION_COLUMNS).where(_versions.c.id == version_id))
+    row = found.one_or_none()
+    if row is None:
+        raise NotFound
+    return VersionRow(*row)
+
+
+async def _newest(connection: AsyncConnection, document_id: int) -> VersionRow | None:
+    query = select(*VERSION_COLUMNS).where(_versions.c.document_id == document_id)
+    row = (await connection.execute(query.order_by(_versions.c.number.desc()).limit(1))).one_or_none()
+    return VersionRow(*row) if row else None
+
+
+async def _collection(connection: AsyncConnection, name: str) -> CollectionRow:
+    """The collection, created where it is missing."""
+    await connection.execute(upsert(_collections).values(name=name).on_conflict_do_nothing())
+    found = await connection.execute(select(_collections).where(_collections.c.name == name))
+    return as_collection(found.mappings().one())
+
+
+async def _inherit(connection: AsyncConnection, name: str, principals: Sequence[str]) -> None:
+    """Give a collection, and the documents that follow it, another audience."""
+    audience = _principals(principals)
+    changed = await connection.execute(
+        update(_collections).where(_collections.c.name == name).values(audience=audience)
+    )
+    if not changed.rowcount:
+        raise NotFound
+    await connection.execute(
+        update(_documents)
+        .where(_documents.c.collection == name, _documents.c.inherits_audience)
+        .values(audience=audience)
+    )
+    await publication.changed(connection)
+
+
+async def _document(connection: AsyncConnection, new: NewDocument) -> tuple[RowMapping, bool]:
+    """The document's row, locked, and whether it was created here."""
+    collection = await _collection(connection, clean(new.collection))
+    source = clean(new.source)
+    created = await connection.execute(
+        upsert(_documents)
+        .values(
+            collection=collection.name,
+            source=source,
+            title=source,
+            audience=list(collection.audience) if new.audience is None else _principals(new.audience),
+            inherits_audience=new.audience is None,
+            labels=[clean(label) for label in new.labels],
+        )
+        .on_conflict_do_nothing()
+        .returning(_documents.c.id)
+    )
+    found = await connection.execute(
+        select(_documents)
+        .where(_documents.c.collection == collection.name, _documents.c.source == source)
+        .with_for_update()
+    )
+    return found.mappings().one(), created.one_or_none() is not None
+
+
+async def _same_bytes(
+    connection: AsyncConnection, document: RowMapping, newest: VersionRow | None, digest: str
+) -> VersionRow | None:
+    """The version that is these bytes already and is current, or waits to be."""
+    if newest is None:
+        return None
+    if newest.content_hash == digest and newest.state in publication.UNFINISHED:
+        return newest
+    if document["current_version_id"] is None or newest.state in publication.UNFINISHED:
+        return None
+    current = await _version(connection, document["current_version_id"])
+    if current.content_hash != digest:
+        return None
+    # Whatever failed after it is answered by these bytes.
+    await connection.execute(
+        update(_versions)
+        .where(
+            _versions.c.document_id == document["id"],
+            _versions.c.number > current.number,
+            _versions.c.state == "failed",
+        )
+        .values(state="retired")
+    )
+    return current
+
+
+async def _remove(connection: AsyncConnection, found: Select[Any]) -> int:
+    ids = [row.id for row in await connection.execute(found.with_for_update())]
+    if ids:
+        await publication.withdrawn(connection, ids)
+        await connection.execute(delete(_documents).where(_documents.c.id.in_(ids)))
+    return len(ids)
