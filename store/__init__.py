@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from store.changes import Changes
 from store.conversations import Conversations
 from store.database import Database, migrate
 from store.deliveries import Deliveries
+from store.documents import Documents
+from store.embedding import Embedder
 from store.errors import DatabaseUnavailable, ExtensionMissing, NotFound, SchemaOutdated, StoreError
 from store.inbox import Inbox
 from store.queue import Queue, Timing, build_queue
@@ -38,12 +39,13 @@ class Store:
     reviews: Reviews
     deliveries: Deliveries
     runs: Runs
+    documents: Documents
     changes: Changes
 
 
 @asynccontextmanager
 async def open_store(
-    url: str, embedder: Any, *, pool_size: int = 8, timing: Timing | None = None
+    url: str, embedder: Embedder, *, pool_size: int = 8, timing: Timing | None = None
 ) -> AsyncIterator[Store]:
     """Connect to a migrated database for the length of the block.
 
@@ -66,5 +68,6 @@ async def open_store(
             reviews=Reviews(engine, queue),
             deliveries=Deliveries(engine),
             runs=Runs(engine),
+            documents=Documents(engine, embedder),
             changes=Changes(engine, database.conninfo),
         )
