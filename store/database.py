@@ -18,7 +18,7 @@ from sqlalchemy import Connection, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from store.errors import ExtensionMissing, SchemaOutdated, translated
+from store.errors import ExtensionMissing, SchemaAhead, SchemaOutdated, translated
 from store.schema import REVISION
 from store.text import clean
 
@@ -100,13 +100,13 @@ class Database:
     async def assert_ready(self) -> None:
         """Raise `ExtensionMissing` or `SchemaOutdated` unless this version can work with what is there."""
         async with transaction(self.engine) as connection:
-            if await _pgvector(connection) < PGVECTOR:
-                raise ExtensionMissing
             if await _revision(connection) != REVISION:
                 raise SchemaOutdated
             for table in ("procrastinate_jobs", *CHECKPOINT_TABLES):
                 if await connection.scalar(text("SELECT to_regclass(:name)"), {"name": table}) is None:
                     raise SchemaOutdated
+            if await _pgvector(connection) < PGVECTOR:
+                raise ExtensionMissing
 
     def saver(self) -> AsyncPostgresSaver:
         """A checkpointer for one run.
@@ -129,7 +129,7 @@ async def migrate(url: str) -> None:
     """Bring the database at `url` to this version: the extension, our tables, the checkpointer's, the queue's.
 
     Safe from several processes at once and after being killed anywhere. Needs a direct connection (PgBouncer's
-    transaction mode loses session locks). Raises `DatabaseUnavailable` or `ExtensionMissing`.
+    transaction mode loses session locks). Raises `DatabaseUnavailable`, `ExtensionMissing` or `SchemaAhead`.
     """
     with translated():
         async with await psycopg.AsyncConnection.connect(
@@ -176,11 +176,15 @@ def _upgrade_to_head(connection: Connection) -> None:
     # Imported here: serving processes never migrate, and alembic costs them 0.1 s and 8 MB.
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:  # the revision in the database is not among ours
+        raise SchemaAhead from error
 
 
 async def _ensure_queue(connection: psycopg.AsyncConnection[DictRow]) -> None:

@@ -42,6 +42,7 @@ MAJOR = "18"
 NAME = "signoff"  # the role and the database
 START_SECONDS = 600  # crash recovery of a large cluster is minutes, not seconds
 STOP_SECONDS = 60
+DYING_SECONDS = 5  # a server that was just killed looks alive for a moment, and cuts whoever connects
 ORPHAN_SECONDS = 30  # backends of a killed postmaster hold its shared memory until they notice
 SOCKET_LIMIT = 100  # sun_path is 104 bytes on BSD, 108 on Linux
 SOCKET_FILE = ".s.PGSQL.5432"
@@ -69,7 +70,8 @@ log_truncate_on_rotation = on
 log_rotation_age = 1d
 log_rotation_size = 0
 log_line_prefix = '%m [%p] '
-# Statements and details quote people's text.
+# Errors, their details and their statements quote people's text; the client gets them anyway.
+log_min_messages = log
 log_min_error_statement = panic
 log_error_verbosity = terse
 log_checkpoints = off
@@ -109,17 +111,28 @@ class EmbeddedPostgres:
         """
         with self._lock():
             self._prepare()
-            self._until_ready()
-            url = self._url(NAME)
-            _ensure_database(self._url("postgres"))
-            return url
+            deadline = time.monotonic() + DYING_SECONDS
+            while True:
+                self._until_ready()
+                try:
+                    _ensure_database(self._url("postgres"))
+                    return self._url(NAME)
+                except psycopg.OperationalError as error:
+                    if time.monotonic() > deadline:
+                        raise EmbeddedPostgresFailed(
+                            f"The embedded PostgreSQL refuses us: {error}"
+                        ) from error
+                time.sleep(0.1)
 
-    def stop(self) -> None:
-        """Shut the server down fast: sessions are cut, committed work is kept. Harmless when it does not run."""
+    def stop(self, *, if_idle: bool = False) -> None:
+        """Shut the server down fast: sessions are cut, committed work is kept. Harmless when it does not run.
+
+        `if_idle=True` leaves it running while other sessions use it: two commands at once share one server.
+        """
         if not self.data.exists():
             return
         with self._lock():
-            if self._status() is None:
+            if self._status() is None or (if_idle and _in_use(self._url("postgres"))):
                 return
             done = self._call(
                 "pg_ctl", "stop", "-D", str(self.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS)
@@ -387,11 +400,16 @@ def _write_secret(path: Path, secret: str) -> None:
         file.write(secret)
 
 
+def _in_use(admin: str) -> bool:
+    with psycopg.connect(admin, autocommit=True, connect_timeout=10) as connection:
+        others = connection.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1"
+        )
+        return others.fetchone() is not None
+
+
 def _ensure_database(admin: str) -> None:
-    try:
-        with psycopg.connect(admin, autocommit=True, connect_timeout=10) as connection:
-            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,)).fetchone()
-            if found is None:
-                connection.execute(f"CREATE DATABASE {NAME}")
-    except psycopg.OperationalError as error:
-        raise EmbeddedPostgresFailed(f"The embedded PostgreSQL refuses us: {error}") from error
+    with psycopg.connect(admin, autocommit=True, connect_timeout=10) as connection:
+        found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,)).fetchone()
+        if found is None:
+            connection.execute(f"CREATE DATABASE {NAME}")

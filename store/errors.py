@@ -26,6 +26,10 @@ class SchemaOutdated(StoreError):
     """The database schema is not the one this version expects. Run `signoff migrate` and start again."""
 
 
+class SchemaAhead(StoreError):
+    """A newer version of Signoff migrated this database. Install that version again, or restore a backup."""
+
+
 class ExtensionMissing(StoreError):
     """pgvector 0.8.6 or newer is needed. Install it, then CREATE EXTENSION vector or ALTER EXTENSION vector UPDATE."""
 
