@@ -91,7 +91,8 @@ class Admin:
         await self._store.changes.notify("documents", {"collection": name})
         return removed
 
-    async def set_audience(self, document_id: int, principals: tuple[str, ...]) -> None:
+    async def set_audience(self, document_id: int, principals: tuple[str, ...] | None) -> None:
+        """Who may read a document from now on; None: whoever may read its collection."""
         await self._store.documents.set_audience(document_id, principals)
 
 
