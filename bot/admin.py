@@ -10,6 +10,7 @@ from store.embedding import Embedder
 from bot.settings import Ingest, Settings
 from store import Store
 from store.errors import IngestError
+from store.spaces import Space
 
 log = structlog.get_logger(__name__)
 
@@ -90,6 +91,16 @@ class Admin:
         removed = await self._store.documents.remove_collection(name)
         await self._store.changes.notify("documents", {"collection": name})
         return removed
+
+    async def remove_uploaded_by(self, who: str) -> int:
+        """Remove what `who` uploaded; returns how many documents that were."""
+        removed = await self._store.documents.remove_uploaded_by(who)
+        await self._store.changes.notify("documents", {"uploaded_by": who})
+        return removed
+
+    async def reindex(self) -> Space:
+        """Build the configured model's vectors beside the old ones and switch to them in one step."""
+        return await self._store.documents.reindex(self.embedder)
 
     async def set_audience(self, document_id: int, principals: tuple[str, ...] | None) -> None:
         """Who may read a document from now on; None: whoever may read its collection."""
