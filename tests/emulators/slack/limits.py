@@ -417,7 +417,8 @@ PING = re.compile(
     r"<!(?:channel|here|everyone|subteam\^[^>]*)(?:\|[^>]*)?>|<@[UW][A-Z0-9]+(?:\|[^>]*)?>|@(?:channel|here|everyone)\b"
 )
 LINK = re.compile(
-    r"<(?:https?|mailto|tel|slack):[^>]*>|(?:https?|slack)://[^\s<>|]+|mailto:\S+|\]\([^)\s]+\)|\bwww\.\S+",
+    r"<(?:https?|mailto|tel|slack):[^>]*>|(?:https?|slack)://[^\s<>|]+|mailto:[^\s\u2060]|\]\([^)\s\u2060]+\)"
+    r"|\bwww\.[^\s\u2060]",
     re.I,
 )
 

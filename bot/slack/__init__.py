@@ -1,0 +1,1 @@
+"""Slack: the only place that knows slack-bolt and slack-sdk."""
