@@ -1,0 +1,159 @@
+"""One pdfplumber page into words and tables: letters that are letters, text that stands upright, frames read."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pdfplumber.utils.text import extract_words
+
+from store.ingest.layout import Page, Table, Word
+from store.ingest.tables import Box, read_ruled, read_table
+
+__all__ = ["read_page"]
+
+# A gap of .18 em ends a word; pdfplumber's own three points swallow the spaces of small print.
+_WORDS: dict[str, Any] = {"x_tolerance_ratio": 0.18, "extra_attrs": ["fontname", "size"]}
+# Charts and maps are made of thousands of strokes; searching them for tables takes minutes and finds none.
+_MOST_STROKES = 4_000
+
+
+def read_page(page: Any, number: int) -> Page:
+    """What a pdfplumber page says. Coordinates start at the page's visible corner."""
+    if _printed_twice(page.chars):
+        page = page.dedupe_chars()
+    x0, top, x1, bottom = page.bbox
+    width, height = float(x1 - x0), float(bottom - top)
+    found = page.extract_words(**_WORDS)
+    unmapped = sum(len(_GLYPH.findall(word["text"])) for word in found if "(cid:" in word["text"])
+    words = list(_words([word for word in found if word["upright"]], x0, top))
+    turned = list(_words(_turned(page), 0.0, 0.0))
+    if sum(len(word.text) for word in turned) > sum(len(word.text) for word in words):
+        return Page(number, height, width, tuple(turned), (), len(page.images), unmapped)
+    tables = _tables(page, [*words, *(_turned_back(word, height) for word in turned)])
+    left = tuple(word for word in words if not any(_within(word, table) for table in tables))
+    return Page(number, width, height, left, tuple(tables), len(page.images), unmapped)
+
+
+def _printed_twice(characters: Sequence[Mapping[str, Any]]) -> bool:
+    """Bold faked by printing each letter twice, a hair apart."""
+    places = {(round(c["x0"] / 2), round(c["top"] / 2), c["text"]) for c in characters}
+    return len(places) < 0.9 * len(characters)
+
+
+def _words(found: Sequence[Mapping[str, Any]], left: float, top: float) -> Iterator[Word]:
+    for word in found:
+        if text := _characters(word["text"]):
+            yield Word(
+                text=text,
+                x0=word["x0"] - left,
+                x1=word["x1"] - left,
+                top=word["top"] - top,
+                bottom=word["bottom"] - top,
+                size=word["size"],
+                bold=_bold(word["fontname"]),
+            )
+
+
+def _turned(page: Any) -> list[dict[str, Any]]:
+    """Words printed from bottom to top, or top to bottom, as they stand when the page is turned to read them.
+
+    Those of the rarer direction are left out: a page is turned one way.
+    """
+    left, top, right, bottom = page.bbox
+    sides: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for c in page.chars:
+        if c["upright"]:
+            continue
+        upward = c["matrix"][1] > 0
+        x = (bottom - c["bottom"], bottom - c["top"]) if upward else (c["top"] - top, c["bottom"] - top)
+        y = (c["x0"] - left, c["x1"] - left) if upward else (right - c["x1"], right - c["x0"])
+        place = {"x0": x[0], "x1": x[1], "top": y[0], "bottom": y[1], "doctop": y[0]}
+        sides[upward].append({**c, **place, "upright": True, "size": c["x1"] - c["x0"]})
+    chosen = max(sides.values(), key=len)
+    words: list[dict[str, Any]] = extract_words(chosen, **_WORDS) if chosen else []
+    return words
+
+
+def _turned_back(word: Word, height: float) -> Word:
+    """Where a word printed upwards stands on the page as it is: for the heads of narrow table columns."""
+    return replace(word, x0=word.top, x1=word.bottom, top=height - word.x1, bottom=height - word.x0)
+
+
+_BOLD = ("bold", "black", "heavy", "demi", "medi", "cmbx", "sfbx", "simhei", "heiti")
+
+
+def _bold(font: str) -> bool:
+    name = font.lower()
+    return any(mark in name for mark in _BOLD)
+
+
+# --- tables ----------------------------------------------------------------------------------------------------
+
+
+def _tables(page: Any, words: Sequence[Word]) -> list[Table]:
+    if not words or not page.edges or len(page.lines) + len(page.rects) + len(page.curves) > _MOST_STROKES:
+        return []
+    found = [table for grid in _grids(page) if (table := read_table(grid, words))]
+    left, top = page.bbox[0], page.bbox[1]
+    rules = [
+        (edge["x0"] - left, edge["x1"] - left, edge["top"] - top)
+        for edge in page.edges
+        if edge["orientation"] == "h"
+    ]
+    for table in read_ruled(rules, words):
+        if not any(_overlaps(_box(table), _box(other)) for other in found):
+            found.append(table)
+    return found
+
+
+def _grids(page: Any) -> list[list[Box]]:
+    """The cells of each framed table, without tables inside tables."""
+    left, top = page.bbox[0], page.bbox[1]
+    outer: list[Any] = []
+    for table in sorted(page.find_tables(), key=lambda table: -_area(table.bbox)):
+        if not any(_overlaps(table.bbox, other.bbox) for other in outer):
+            outer.append(table)
+    return [[(a - left, b - top, c - left, d - top) for a, b, c, d in table.cells] for table in outer]
+
+
+def _box(table: Table) -> Box:
+    return table.x0, table.top, table.x1, table.bottom
+
+
+def _area(box: Box) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def _overlaps(one: Box, other: Box) -> bool:
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    down = min(one[3], other[3]) - max(one[1], other[1])
+    return across > 1 and down > 1
+
+
+def _within(word: Word, table: Table) -> bool:
+    x, y = (word.x0 + word.x1) / 2, (word.top + word.bottom) / 2
+    return table.x0 <= x <= table.x1 and table.top <= y <= table.bottom
+
+
+# --- letters ---------------------------------------------------------------------------------------------------
+
+# Characters that look like letters but are not: Kangxi radicals and ligatures have compatibility forms, the radicals
+# that fonts of simplified Chinese put in place of characters have none.
+_LOOKALIKES = re.compile("[\u2e80-\u2fdf\ufb00-\ufb06]")
+_RADICALS = str.maketrans(
+    "⺠⻁⻄⻅⻆⻉⻋⻓⻔⻘⻙⻚⻛⻜⻢⻣⻤⻥⻦⻨⻩⻬⻮⻰⻳", "民虎西见角贝车长门青韦页风飞马骨鬼鱼鸟麦黄齐齿龙龟"
+)
+_GLYPH = re.compile(r"\(cid:\d+\)")
+
+
+def _characters(text: str) -> str:
+    """A word without glyph numbers (a font's glyphs that map to no character) and with real letters."""
+    if "(cid:" in text:
+        text = _GLYPH.sub("", text)
+    if _LOOKALIKES.search(text):
+        text = _LOOKALIKES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text).translate(
+            _RADICALS
+        )
+    return text.strip()
