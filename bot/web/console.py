@@ -195,7 +195,7 @@ async def search(request: Request, site: Site) -> Response:
         room="search",
         query=query,
         principals=", ".join(readers),
-        result=shelf_views.found(result) if result else None,
+        result=shelf_views.found(result, site.pages.reader(request)) if result else None,
     )
 
 

@@ -3,19 +3,21 @@
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from bot.app import App
 from bot.deliver import Deliverer
 from bot.web.pages import Pages
 from bot.web.people import People
 from bot.web.send import PING_SECONDS, Broadcast, Live, message, stream
 from bot.web.visitor import visitor
+
+if TYPE_CHECKING:
+    from bot.app import App
 
 Need = Literal["person", "reviewer", "admin"]
 Handler = Callable[[Request, "Site"], Awaitable[Response]]
@@ -25,7 +27,7 @@ Handler = Callable[[Request, "Site"], Awaitable[Response]]
 class Site:
     """The workspace, put together over one application."""
 
-    app: App
+    app: "App"
     people: People
     pages: Pages
     broadcast: Broadcast

@@ -9,7 +9,7 @@ from datetime import datetime
 from markupsafe import Markup
 
 from bot.web.render import markdown
-from bot.web.views import Reader
+from bot.web.views import Reader, degraded
 from rag_graph.contracts import Passage, SearchResult
 from store.documents import ChunkRow, DocumentRow, VersionRow
 
@@ -190,12 +190,12 @@ def sheet(
     )
 
 
-def found(result: SearchResult) -> Found:
+def found(result: SearchResult, reader: Reader) -> Found:
     return Found(
         hits=tuple(_hit(place, passage) for place, passage in enumerate(result.passages, 1)),
         confidence=result.confidence,
         calibrated=result.calibrated,
-        degraded=result.degraded,
+        degraded=degraded(result.degraded, reader),
         timings=" · ".join(f"{name} {value:.0f} ms" for name, value in result.timings.items()),
     )
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import structlog
 from starlette.applications import Starlette
@@ -14,7 +15,6 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bot.app import App
 from bot.deliver import Deliverer
 from bot.web import console, decide, listen, threads
 from bot.web.door import Site, by_htmx, field, posted, site_of
@@ -25,6 +25,9 @@ from bot.web.send import Broadcast
 from bot.web.visitor import KEY, Visitor, Visitors, give_cookie, preferred, visitor, with_language
 from store.errors import DatabaseUnavailable, NotFound, StoreError
 
+if TYPE_CHECKING:
+    from bot.app import App
+
 log = structlog.get_logger(__name__)
 
 # Guessing the token goes at most twice a second, however many try at once.
@@ -32,7 +35,7 @@ WRONG_TOKEN_SECONDS = 0.5
 FORM_BYTES = 256_000
 
 
-def build_site(app: App, *, personas: bool) -> Starlette:
+def build_site(app: "App", *, personas: bool) -> Starlette:
     """The workspace over an open application.
 
     `personas`: everybody may be each of the three, and only loopback names are answered; `signoff up` says so.

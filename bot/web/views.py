@@ -277,7 +277,7 @@ def answer(reply: Reply, question_id: str, reader: Reader) -> Answer:
         language=reply.language,
         html=markdown(reply.text, cites),
         sources=sources,
-        notes=_notes(meta, reader),
+        notes=degraded(meta.get("degraded", ()), reader),
         searched=str(meta.get("rewritten_question", "")),
         confidence=confidence if sources else None,
         calibrated=bool(meta.get("calibrated")),
@@ -355,8 +355,6 @@ def _signed(meta: Mapping[str, Any], reader: Reader) -> Signed | None:
     return Signed(how, reader.name(str(meta.get("signed_by", "")))) if how else None
 
 
-def _notes(meta: Mapping[str, Any], reader: Reader) -> tuple[str, ...]:
-    known = ("embedding", "model")
-    return tuple(
-        reader.words(f"answer.degraded_{part}") for part in known if part in meta.get("degraded", ())
-    )
+def degraded(parts: Collection[str], reader: Reader) -> tuple[str, ...]:
+    """A sentence for each part that did not answer and could be done without."""
+    return tuple(reader.words(f"answer.degraded_{part}") for part in ("embedding", "model") if part in parts)

@@ -171,12 +171,16 @@
       event.preventDefault();
       if (!event.dataTransfer.files.length) return;
       files.files = event.dataTransfer.files;
-      if (form.reportValidity()) form.requestSubmit();
+      name();
+      find("button.primary", form).focus();
     });
+    // Choosing sends nothing yet: which collection, and so who may read them, is decided first.
+    const name = () => { find("#chosen", form).value = [...files.files].map((file) => file.name).join(", "); };
+    files.addEventListener("change", name);
     const bar = find("#sending", form);
     form.addEventListener("htmx:xhr:loadstart", () => { bar.hidden = false; });
     form.addEventListener("htmx:xhr:progress", (event) => { bar.value = (100 * event.detail.loaded) / event.detail.total; });
-    form.addEventListener("htmx:afterRequest", (event) => { bar.hidden = true; if (event.detail.successful) files.value = ""; });
+    form.addEventListener("htmx:afterRequest", (event) => { bar.hidden = true; if (event.detail.successful) { files.value = ""; name(); } });
   }
 
   function begin() {
