@@ -51,7 +51,7 @@ class Admin:
 
     async def ingest(self, version_id: int, on_progress: OnProgress | None = None) -> VersionRow:
         """Job `ingest`: convert, split, embed, publish. A failure is the document's state, never an exception."""
-        from store.ingest import IngestSettings, ingest  # Haystack: 3 s and 116 MB, in the worker only
+        from store.ingest.pipeline import IngestSettings, ingest  # Haystack: 3 s and 116 MB, in the worker only
 
         chosen: Ingest = self._settings.ingest
 
