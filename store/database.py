@@ -78,6 +78,7 @@ class Database:
             min_size=1,
             max_size=pool_size,
             open=False,
+            reconnect_timeout=5.0,  # pauses between attempts double up to this, not to minutes
             # Without the check the first two calls after a restart of the server failed.
             check=AsyncConnectionPool.check_connection,
             kwargs={"autocommit": True, "row_factory": dict_row, **UNPREPARED},

@@ -48,7 +48,7 @@ WITH gone AS MATERIALIZED (
   SELECT job.id
     FROM procrastinate_jobs AS job
     LEFT JOIN procrastinate_workers AS worker ON worker.id = job.worker_id
-   WHERE job.status = 'doing'
+   WHERE job.status = 'doing' AND job.worker_id IS DISTINCT FROM %(own)s::bigint
      AND (worker.id IS NULL
           OR worker.last_heartbeat < now() - make_interval(secs => %(stalled)s)
           OR worker.last_heartbeat < now() - make_interval(secs => %(quiet)s)
@@ -87,38 +87,41 @@ class WorkerForgotten(Exception):
 
 
 class Pulse:
-    """A session that holds one advisory lock for each worker of this process, so that its death is seen at once."""
+    """A session that holds an advisory lock for this process's worker, so that its death is seen at once."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
         self._connection: psycopg.AsyncConnection[Any] | None = None
-        self._held: set[int] = set()
-        self._workers: set[int] = set()
+        self._held: int | None = None
         self._one = asyncio.Lock()
+        self.worker_id: int | None = None
 
     async def hold(self, worker_id: int) -> None:
-        self._workers.add(worker_id & 0x7FFFFFFF)
+        self.worker_id = worker_id
         await self.keep()
 
-    async def keep(self) -> None:
-        """Connect again if the session was lost. The heartbeat alone speaks for us until it is back."""
+    async def keep(self) -> bool:
+        """Connect again if the session was lost, and say whether it stands."""
         async with self._one:
             try:
                 if self._connection is None:
                     self._connection = await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True)
-                    self._held = set()
-                await self._connection.execute(
-                    "SELECT pg_try_advisory_lock(%s, key) FROM unnest(%s::int[]) AS key",
-                    (ALIVE, list(self._workers - self._held)),
-                )
-                self._held |= self._workers
+                    self._held = None
+                await self._connection.execute("SELECT 1")
+                if self._held != self.worker_id and self.worker_id is not None:
+                    await self._connection.execute("SELECT pg_advisory_unlock_all()")
+                    key = self.worker_id & 0x7FFFFFFF
+                    await self._connection.execute("SELECT pg_try_advisory_lock(%s, %s::int)", (ALIVE, key))
+                    self._held = self.worker_id
             except psycopg.OperationalError as error:
                 log.warning("queue.pulse_lost", error=type(error).__name__)
                 await self._disconnect()
+                return False
+        return True
 
     async def close(self) -> None:
         async with self._one:
-            self._workers = set()
+            self.worker_id = None
             await self._disconnect()
 
     async def _disconnect(self) -> None:
@@ -181,6 +184,12 @@ class QueueManager(manager.JobManager):
         except exceptions.ConnectorException as error:
             log.warning("queue.unregister_failed", error=_name(error))
 
+    async def sign_off(self) -> None:
+        """Leave no registration behind, not even of a worker that was cut while it registered."""
+        if self.pulse.worker_id is not None:
+            await self.unregister_worker(self.pulse.worker_id)
+        await self.pulse.close()
+
     async def defer_periodic_job(self, job: jobs.Job, periodic_id: str, defer_timestamp: int) -> int | None:
         try:
             return await super().defer_periodic_job(job, periodic_id, defer_timestamp)
@@ -235,7 +244,12 @@ class QueueApp(procrastinate.App):
     def __init__(self, conninfo: str, timing: Timing) -> None:
         # min_size 1: a CLI command defers one job. No prepared statements, PgBouncer loses them.
         connector = procrastinate.PsycopgConnector(
-            conninfo=conninfo, min_size=1, max_size=4, timeout=10.0, kwargs={"prepare_threshold": None}
+            conninfo=conninfo,
+            min_size=1,
+            max_size=4,
+            timeout=10.0,
+            reconnect_timeout=5.0,  # the pool's pauses double up to this: back within seconds of a long outage
+            kwargs={"prepare_threshold": None},
         )
         super().__init__(connector=connector)
         self.timing = timing
@@ -245,7 +259,11 @@ class QueueApp(procrastinate.App):
         """Put the jobs of dead workers back into the queue; returns their ids. Any process may, at any time."""
         timing = self.timing
         rows = await self.connector.execute_query_all_async(
-            RESCUE, stalled=timing.stalled, quiet=timing.quiet, alive=ALIVE
+            RESCUE,
+            stalled=timing.stalled,
+            quiet=timing.quiet,
+            alive=ALIVE,
+            own=self.job_manager.pulse.worker_id,
         )
         return [row["id"] for row in rows]
 
@@ -256,16 +274,23 @@ class QueueApp(procrastinate.App):
 
     async def tend(self, current: "CurrentWorker") -> None:
         """For ever: rescue dead workers' jobs, and this worker's own that it does not run."""
+        clock = asyncio.get_running_loop().time
         missing: set[int] = set()
+        patience = 0.0  # until then others, too, come back from an outage: nobody is taken for dead
         while True:
             await asyncio.sleep(self.timing.rescue)
-            await self.job_manager.pulse.keep()
+            began = clock()
+            steady = await self.job_manager.pulse.keep()
             try:
-                for job_id in await self.rescue():
-                    log.warning("queue.rescued", job=job_id)
+                if steady and began > patience:
+                    for job_id in await self.rescue():
+                        log.warning("queue.rescued", job=job_id)
                 missing = await self._reconcile(current, missing)
             except exceptions.ConnectorException as error:
                 log.warning("queue.rescue_failed", error=_name(error))
+                steady = False
+            if not steady or clock() - began > self.timing.quiet:
+                patience = clock() + self.timing.quiet
 
     async def _reconcile(self, current: "CurrentWorker", missing: set[int]) -> set[int]:
         """Free jobs that are this live worker's by the database but that it was twice seen not to run."""
@@ -298,6 +323,8 @@ class CurrentWorker:
 
 async def serve(app: QueueApp, queues: Sequence[str], concurrency: int) -> None:
     """Work on `queues` until cancelled; running jobs then get `Timing.shutdown` seconds to finish."""
+    if app.job_manager.pulse.worker_id is not None:
+        raise RuntimeError("this queue has a worker already; name all its queues in one call")
     current = CurrentWorker()
     app.job_manager.closing = False
     working = asyncio.create_task(_work(app, current, queues, concurrency), name="queue work")
@@ -311,7 +338,7 @@ async def serve(app: QueueApp, queues: Sequence[str], concurrency: int) -> None:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        await app.job_manager.pulse.close()
+        await app.job_manager.sign_off()
 
 
 async def _work(app: QueueApp, current: CurrentWorker, queues: Sequence[str], concurrency: int) -> None:
