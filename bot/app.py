@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from rag_graph.models import ExtractiveWriter, ModelSettings, ModelWriter
-from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
 from store.search import SearchSettings
 
 from bot import jobs
@@ -25,8 +23,11 @@ from bot.settings import Settings
 from bot.words import Words
 from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
+from rag_graph.models import ExtractiveWriter, ModelSettings, ModelWriter
 from rag_graph.tools import builtin_registry
 from store import Store, open_store
+from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
+from store.queue import Timing
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Parts:
     nodes: Mapping[str, Node] = field(default_factory=lambda: NODES)
     store: Callable[[Store], Store] = lambda store: store
     platforms: Callable[[Store], Mapping[str, Platform]] | None = None
+    timing: Timing | None = None
 
 
 @asynccontextmanager
@@ -76,7 +78,8 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     """Open the store at `database_url` (migrated already) and assemble the use cases over it."""
     parts = parts or Parts()
     embedder = parts.embedder or make_embedder(settings)
-    async with open_store(database_url, embedder, search=_search_settings(settings)) as opened:
+    opening = open_store(database_url, embedder, search=_search_settings(settings), timing=parts.timing)
+    async with opening as opened:
         store = parts.store(opened)
         graphs = Graphs(
             question_graph=build_question_graph(parts.nodes),

@@ -30,9 +30,10 @@ class Child:
 
 @dataclass
 class Supervisor:
-    """Runs `signoff <arguments>` for each name. `watch` returns when `stop` was called."""
+    """Runs `program` with the arguments of each name. `watch` returns when `stop` was called."""
 
     commands: Mapping[str, Sequence[str]]
+    program: Sequence[str] = (sys.executable, "-m", "bot")
     children: list[Child] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -60,6 +61,7 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            _release(process)
 
     def _tend(self, child: Child) -> None:
         now = time.monotonic()
@@ -70,6 +72,7 @@ class Supervisor:
             lived = now - child.started
             child.failures = 0 if lived > HEALTHY_SECONDS else child.failures + 1
             pause = 0.0 if child.failures <= 1 else min(2.0 ** (child.failures - 2), LONGEST_PAUSE)
+            _release(child.process)
             log.warning("child.died", name=child.name, status=status, restart_in=pause)
             child.process, child.due = None, now + pause
         if now >= child.due and not self.stopping.is_set():
@@ -79,9 +82,15 @@ class Supervisor:
         # The child watches the other end of this pipe: when the supervisor dies, however it dies, the pipe closes.
         # A session of its own keeps the terminal's Ctrl-C for the supervisor, which then stops children in order.
         child.process = subprocess.Popen(  # noqa: S603 - our own command line
-            [sys.executable, "-m", "bot", *child.arguments], stdin=subprocess.PIPE, start_new_session=True
+            [*self.program, *child.arguments], stdin=subprocess.PIPE, start_new_session=True
         )
         child.started = time.monotonic()
+
+
+def _release(process: "subprocess.Popen[bytes]") -> None:
+    """Close our end of a dead child's pipe."""
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def end_with_supervisor() -> None:
