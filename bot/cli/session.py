@@ -62,7 +62,7 @@ async def database(settings: Settings) -> AsyncIterator[str]:
         yield url
     finally:
         if ours:
-            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(server.stop, if_idle=True)
 
 
 async def see_through(
