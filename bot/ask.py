@@ -7,11 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from rag_graph.policy import precheck
-from store.conversations import TERMINAL, ConversationRow, QuestionRow
-from store.deliveries import NewDelivery
-from store.inbox import NewQuestion
-from store.runs import NewRun
 
 from bot import replies
 from bot.cards import Cards
@@ -21,7 +16,12 @@ from bot.messages import Change, Incoming, Progress, Reply
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
+from rag_graph.policy import precheck
 from store import Store
+from store.conversations import TERMINAL, ConversationRow, QuestionRow
+from store.deliveries import NewDelivery
+from store.inbox import NewQuestion
+from store.runs import NewRun
 from store.text import clean, language
 
 log = structlog.get_logger(__name__)
@@ -31,7 +31,9 @@ def readers(conversation: ConversationRow, asker: str) -> tuple[str, ...]:
     """Who reads an answer there: in a channel everyone and that channel, in private the asker (invariant 6)."""
     if conversation.private:
         return ("everyone", asker)
-    return ("everyone", f"{conversation.platform}:#{conversation.channel}")
+    # Names of channels need a mark that tells them from people; ids of chat platforms carry it already.
+    mark = "#" if conversation.platform in ("web", "cli") else ""
+    return ("everyone", f"{conversation.platform}:{mark}{conversation.channel}")
 
 
 class Asking:

@@ -86,13 +86,23 @@ class Progress:
     text: str = ""  # the rewritten question, or one finished sentence
 
 
+class ResultUnknown(Exception):
+    """Nobody can tell whether the platform took a message, and it cannot be looked up: it is not repeated."""
+
+
+class NotTaken(Exception):
+    """The platform refuses this message for good; the message is its error code. Sending it again is no use."""
+
+
 class Platform(Protocol):
-    """What every house can do. Errors raised here are retried by the delivery, not by the house."""
+    """What every house can do. `OSError` and `TimeoutError` are retried by the delivery, not by the house; a house
+    may also raise `ResultUnknown` and `NotTaken`."""
 
     name: str
 
     async def send(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> str:
-        """Post `reply` and return the platform's message id. `purpose` is the idempotency key."""
+        """Post `reply` and return the platform's message id. `purpose` is the idempotency key; `address["again"]` is
+        true where an earlier attempt may have arrived."""
         ...
 
     async def update(self, message_id: str, address: Mapping[str, Any], reply: Reply) -> None:

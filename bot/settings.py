@@ -7,10 +7,11 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
 from rag_graph.policy import Rules
 
 # Both libraries decide at import whether to phone home (facts: Haystack writes ~/.haystack and posts events;
@@ -84,6 +85,24 @@ class Retention(_Frozen):
     inbox_hours: Annotated[float, Field(ge=24)] = 48
 
 
+class Slack(_Frozen):
+    """One Slack app in one workspace. With an app token events come over Socket Mode, without one over
+    `POST /slack/events`, whose signing secret is then needed."""
+
+    bot_token: SecretStr
+    app_token: SecretStr | None = None
+    signing_secret: SecretStr | None = None
+    api_url: str = "https://slack.com/api/"
+    # Which messages of a thread are answered without a mention: none, the asker's, or everybody's.
+    follow: Literal["mentions", "asker", "thread"] = "asker"
+    # The same by channel id.
+    follow_in: dict[str, Literal["mentions", "asker", "thread"]] = Field(default_factory=dict)
+    guests: bool = False
+    shared_channels: tuple[
+        str, ...
+    ] = ()  # ids of Slack Connect channels that may be answered in all the same
+
+
 class Settings(_Frozen):
     """What the composition root is given."""
 
@@ -100,6 +119,7 @@ class Settings(_Frozen):
     ingest: Ingest = Ingest()
     review: Review = Review()
     retention: Retention = Retention()
+    slack: Slack | None = None
     audiences: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # collection → principals
 
     @property
@@ -123,6 +143,7 @@ def load_settings(home: Path | None = None, environ: Mapping[str, str] | None = 
         values |= _endpoint(env, name, faults)
     secrets = {name: env.get(f"SIGNOFF_{name.upper()}") for name in ("database_url", "console_token")}
     values |= {name: secret for name, secret in secrets.items() if secret}
+    values |= _slack(env, values.pop("slack", {}), faults)
     try:
         settings = Settings(home=root, config=config, **values)
         _ = settings.rules
@@ -160,3 +181,16 @@ def _endpoint(env: Mapping[str, str], name: str, faults: list[str]) -> dict[str,
         faults.append(f"{', '.join(missing)} missing: an endpoint needs both its address and its model")
         return {}
     return {name: {key: value for key, value in given.items() if value}}
+
+
+def _slack(env: Mapping[str, str], chosen: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
+    """Slack's settings; none without a bot token, whatever signoff.toml says: then the platform does not start."""
+    names = ("bot_token", "app_token", "signing_secret", "api_url")
+    given = {name: env[f"SLACK_{name.upper()}"] for name in names if env.get(f"SLACK_{name.upper()}")}
+    if "bot_token" not in given:
+        return {}
+    if "app_token" not in given and "signing_secret" not in given:
+        faults.append(
+            "SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP) missing beside SLACK_BOT_TOKEN"
+        )
+    return {"slack": {**chosen, **given}}

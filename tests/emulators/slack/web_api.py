@@ -81,14 +81,6 @@ def conversations_members(world: World, manifest: Manifest, arguments: Json) -> 
     return {"members": members[start : start + size], "response_metadata": {"next_cursor": after}}
 
 
-@method("conversations.open")
-def conversations_open(world: World, manifest: Manifest, arguments: Json) -> Json:
-    user = world.users.get(str(arguments.get("users", "")))
-    if user is None:
-        raise Refused("user_not_found")
-    return {"channel": {"id": world.im(user.id).id}}
-
-
 @method("conversations.replies")
 def conversations_replies(world: World, manifest: Manifest, arguments: Json) -> Json:
     channel = _channel(world, manifest, "conversations.replies", arguments)
@@ -108,6 +100,22 @@ def conversations_replies(world: World, manifest: Manifest, arguments: Json) -> 
         "has_more": more,
         "response_metadata": {"next_cursor": str(start + size) if more else ""},
     }
+
+
+@method("conversations.history")
+def conversations_history(world: World, manifest: Manifest, arguments: Json) -> Json:
+    channel = _channel(world, manifest, "conversations.history", arguments)
+    _member(channel)
+    oldest = str(arguments.get("oldest") or "0")
+    found = [
+        m for m in channel.messages.values() if m.get("thread_ts", m["ts"]) == m["ts"] and m["ts"] > oldest
+    ]
+    found = sorted(found, key=lambda message: message["ts"], reverse=True)[
+        : int(arguments.get("limit") or 100)
+    ]
+    if str(arguments.get("include_all_metadata", "")).lower() not in ("true", "1"):
+        found = [{key: value for key, value in m.items() if key != "metadata"} for m in found]
+    return {"messages": found, "has_more": False, "response_metadata": {"next_cursor": ""}}
 
 
 def _channel(world: World, manifest: Manifest, name: str, arguments: Json) -> Channel:

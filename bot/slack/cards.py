@@ -1,0 +1,139 @@
+"""The review card, drawn from its reply (see bot/cards.py). One message, redrawn from the row for ever. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.messages import Reply
+from bot.slack.render import (
+    HEADER,
+    Message,
+    Setting,
+    actions,
+    age,
+    button,
+    context,
+    neutral,
+    passages,
+    plain,
+    said,
+    source_line,
+)
+from bot.slack.richtext import BLOCKS, BUDGET, Json, pages, size, units
+
+# What a card shows of its draft before it says that there is more; the rest of the room is for the buttons.
+DRAFT_ROOM = 6_000
+QUESTION_LETTERS = 1_500
+DOUBTS = 5
+
+
+def card(reply: Reply, setting: Setting, permalink: str = "") -> Message:
+    """`permalink` leads to the asker's thread; empty where there is none to show."""
+    words, language, meta = setting.words, reply.language, reply.meta
+    title = words(language, "slack.card.title", reference=meta["review_id"])
+    blocks: list[Json] = [{"type": "header", "text": plain(f"{title} · {_state(reply, setting)}", HEADER)}]
+    blocks += context(*_facts(reply, setting))
+    if meta["visible"]:
+        blocks += _shown(reply, setting)
+    else:
+        blocks += said(words(language, "slack.card.hidden"))
+    blocks += context(*_outcome(reply, setting))
+    buttons = _buttons(reply, setting)
+    if permalink:
+        link = button(words(language, "slack.card.permalink"), "permalink", "-")
+        buttons.append({**link, "url": permalink})
+    blocks += actions(buttons)
+    return Message(neutral(f"{title}: {_state(reply, setting)}"), tuple(blocks))
+
+
+def _state(reply: Reply, setting: Setting) -> str:
+    return setting.words(reply.language, f"review.state.{reply.meta['state']}")
+
+
+def _facts(reply: Reply, setting: Setting) -> list[str]:
+    words, language, meta = setting.words, reply.language, reply.meta
+    where = meta["conversation_id"].split(":")[1]
+    place = words(language, "slack.card.direct") if where.startswith("@") else setting.name(f"slack:{where}")
+    facts = [
+        words(language, "slack.card.asked_by", who=setting.name(meta["asker"]), where=place),
+        words(language, "slack.card.rule", rule=meta["reason"]),
+    ]
+    if meta["round"] > 1:
+        facts.append(words(language, "slack.card.round", round=meta["round"]))
+    if meta.get("confidence") is not None:
+        sure = words(language, "slack.card.confidence", value=f"{meta['confidence']:.2f}")
+        facts.append(sure if meta["calibrated"] else f"{sure} · {words(language, 'slack.card.uncalibrated')}")
+    if meta["state"] == "pending":
+        if meta.get("claimed_by"):
+            facts.append(words(language, "slack.card.claimed", who=setting.name(meta["claimed_by"])))
+        else:
+            waiting = age(words, language, meta["opened_at"], setting.now)
+            facts.append(words(language, "slack.waiting_for", age=waiting))
+    return facts
+
+
+def _shown(reply: Reply, setting: Setting) -> list[Json]:
+    words, language, meta = setting.words, reply.language, reply.meta
+    question = meta["question"]
+    shown = question if len(question) <= QUESTION_LETTERS else question[: QUESTION_LETTERS - 1] + "…"
+    head = context(words(language, "slack.card.question")) + said(shown)
+    if meta.get("rewritten_question"):
+        head += context(
+            words(language, "slack.card.rewritten", question=meta["rewritten_question"][:QUESTION_LETTERS])
+        )
+    foot = context(*doubts(meta.get("sentences", ()), setting, language))
+    foot += context(*(source_line(citation, language, setting) for citation in reply.citations[:10]))
+    foot += actions(passages(reply.citations[:20], f"r{meta['review_id']}"))
+    room = min(DRAFT_ROOM, BUDGET - 2_000 - size(head) - size(foot))
+    first, *more = pages(units(reply.text), max(room, 1_000), BLOCKS - 20) or [said(" ")]
+    if more:
+        whole = button(words(language, "slack.whole"), "review:open", handle(meta))
+        foot = [*context(words(language, "slack.only_beginning")), *actions([whole]), *foot]
+    return [*head, *context(words(language, "slack.card.draft")), *first, *foot]
+
+
+def doubts(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) -> list[str]:
+    """The sentences that their passages do not, or hardly, support."""
+    doubted = [s for s in found if s["support"] in ("weak", "unsupported")]
+    return [
+        setting.words(language, f"slack.card.{s['support']}", sentence=s["text"][:300])
+        for s in doubted[:DOUBTS]
+    ]
+
+
+def _outcome(reply: Reply, setting: Setting) -> list[str]:
+    words, language, meta = setting.words, reply.language, reply.meta
+    if meta["state"] == "pending":
+        return []
+    state = _state(reply, setting)
+    when = str(meta.get("decided_at") or "")[:16].replace("T", " ")
+    if meta.get("decided_by"):
+        who = setting.name(meta["decided_by"])
+        lines = [words(language, "slack.card.decided", state=state, who=who, at=when)]
+    else:
+        lines = [words(language, "slack.card.decided_by_time", state=state, at=when)] if when else [state]
+    decision = meta.get("decision", {})
+    for key, name in (("reason", "reason"), ("hint", "hint"), ("question", "better")):
+        if decision.get(key):
+            lines.append(words(language, f"slack.card.{name}", **{key: decision[key]}))
+    return lines
+
+
+def _buttons(reply: Reply, setting: Setting) -> list[Json]:
+    """None when decided: a card that is over has no live button."""
+    words, language, meta = setting.words, reply.language, reply.meta
+    if meta["state"] != "pending":
+        return []
+    value = handle(meta)
+
+    def one(name: str, style: str = "") -> Json:
+        return button(words(language, f"slack.card.{name}"), f"review:{name}", value, style)
+
+    claim = one("release" if meta.get("claimed_by") else "claim")
+    if not meta["visible"]:
+        return [{**one("open_privately"), "action_id": "review:open"}, claim]
+    return [one("approve", "primary"), one("edit"), one("reject", "danger"), claim]
+
+
+def handle(meta: Mapping[str, Any]) -> str:
+    """What a review's buttons carry: its id and the draft they were drawn for, never the draft itself."""
+    return f"{meta['review_id']}:{meta['version_hash']}"

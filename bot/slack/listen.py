@@ -1,0 +1,390 @@
+"""What Slack tells us: each payload is translated, stored, and only then acknowledged.
+
+One set of listeners for both transports. `process_before_response` makes Bolt acknowledge after the listener has
+returned; when it raises (the database is down) nothing is acknowledged and Slack sends the payload again.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bot.messages import Change, Incoming, NotTaken
+from bot.slack.clicks import Clicks
+from bot.slack.commands import Commands
+from bot.slack.events import ADD, Heard, heard
+from bot.slack.send import SlackHouse
+from store.conversations import TERMINAL, QuestionRow
+from store.errors import NotFound
+from store.text import language as language_of
+
+if TYPE_CHECKING:
+    from bot.app import App
+
+log = structlog.get_logger(__name__)
+
+KEEP_ALIVE = 60.0  # seconds; a call now and then keeps idle connections awake (slackapi/bolt-python#1529)
+DEAF_AFTER = 45.0  # seconds without a connection until it is made anew
+# Slack repeats an event for about six minutes; what is older comes from a replay after a long break.
+TOO_OLD = 600.0
+SILENT = frozenset({"bot", "stranger"})  # refused without a word: nothing goes to other organisations or bots
+WORDS = {"guest": "guests", "unknown": "unknown_person", "shared": "shared_channel"}
+
+
+class CannotStart(Exception):
+    """Slack refuses the app's tokens; the message says which and what to do."""
+
+
+class Listener:
+    """Binds the listeners to an `App`; run it with `run_socket`, or mount `endpoint` at /slack/events."""
+
+    def __init__(self, app: "App", house: SlackHouse) -> None:
+        self._app, self._house = app, house
+        self._words = app.words
+        self._settings = house.settings
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.clicks = Clicks(app, house, self.later)
+        self.commands = Commands(app, house, self.later)
+        self.bolt = self._bolt()
+        self.connected_at = 0.0
+
+    # --- transports
+
+    async def start(self) -> None:
+        """Ask Slack whether our tokens work, before anything depends on it. Raises `CannotStart`."""
+        try:
+            await self._house.people.identity()
+        except SlackApiError as error:
+            raise CannotStart(
+                f"Slack refuses SLACK_BOT_TOKEN ({_code(error)}): copy it anew from the app's page."
+            ) from None
+        if self._settings.app_token is None:
+            return
+        try:
+            await self._house.calls.client.apps_connections_open(
+                app_token=self._settings.app_token.get_secret_value()
+            )
+        except SlackApiError as error:
+            raise CannotStart(
+                f"Slack refuses SLACK_APP_TOKEN ({_code(error)}): it needs the scope connections:write."
+            ) from None
+
+    async def run_socket(self) -> None:
+        """Stay connected over Socket Mode until cancelled; what has gone deaf is connected anew."""
+        await self.start()
+        if self._settings.app_token is None:
+            raise CannotStart("SLACK_APP_TOKEN is missing: Socket Mode needs it.")
+        handler = await self._connected()
+        deaf_since = 0.0
+        try:
+            while True:
+                await asyncio.sleep(min(KEEP_ALIVE, DEAF_AFTER) / 3)
+                alive = await handler.client.is_connected()
+                deaf_since = 0.0 if alive else deaf_since or time.monotonic()
+                if deaf_since and time.monotonic() - deaf_since > DEAF_AFTER:
+                    log.warning("slack.deaf", seconds=DEAF_AFTER)
+                    await handler.close_async()  # type: ignore[no-untyped-call]
+                    handler, deaf_since = await self._connected(), 0.0
+                await self._keep_alive()
+        finally:
+            await handler.close_async()  # type: ignore[no-untyped-call]
+            await self.finish()
+
+    async def _connected(self) -> AsyncSocketModeHandler:
+        assert self._settings.app_token is not None
+        handler = AsyncSocketModeHandler(
+            self.bolt,
+            self._settings.app_token.get_secret_value(),
+            logger=logging.getLogger("slack_socket"),
+            web_client=AsyncWebClient(base_url=self._settings.api_url),
+        )
+        await handler.connect_async()  # type: ignore[no-untyped-call]
+        self.connected_at = time.monotonic()
+        return handler
+
+    async def _keep_alive(self) -> None:
+        if time.monotonic() - self.connected_at < KEEP_ALIVE:
+            return
+        self.connected_at = time.monotonic()
+        try:
+            await self._house.calls(self._house.calls.client.auth_test)
+        except (NotTaken, OSError) as error:
+            log.warning("slack.unreachable", error=str(error))
+
+    async def endpoint(self, request: Request) -> Response:
+        """Signed HTTP: POST /slack/events takes events, clicks and commands."""
+        response: Response = await AsyncSlackRequestHandler(self.bolt).handle(request)
+        return response
+
+    async def finish(self) -> None:
+        """Let what was begun after an acknowledgement end."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that nobody waits for, after the acknowledgement. Its failure is logged, never raised."""
+        task = asyncio.ensure_future(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- binding
+
+    def _bolt(self) -> AsyncApp:
+        secret = self._settings.signing_secret
+        quiet = logging.getLogger("slack_bolt")
+        quiet.setLevel(logging.ERROR)  # at INFO a wrong signature logs the whole body: people's text
+        bolt = AsyncApp(
+            logger=quiet,
+            name="signoff",
+            client=AsyncWebClient(base_url=self._settings.api_url),
+            authorize=self._authorize,
+            signing_secret=secret.get_secret_value() if secret else "",
+            process_before_response=True,
+            attaching_conversation_kwargs_enabled=False,
+            attaching_function_token_enabled=False,
+        )
+        bolt.use(_rate_limited)
+        bolt.event("app_mention")(self._on_speech)
+        bolt.event("message")(self._on_speech)
+        for name in ("app_home_opened", "assistant_thread_started"):
+            bolt.event(name)(self._on_opened)
+        for name in ("tokens_revoked", "app_uninstalled"):
+            bolt.event(name)(self._on_lost)
+        self.clicks.bind(bolt)
+        self.commands.bind(bolt)
+        # Last: whatever nobody asked for is acknowledged all the same, or Slack repeats it, and at 95 % failures
+        # turns our subscriptions off.
+        everything = re.compile(".*", re.DOTALL)
+        bolt.event(everything)(_ignored)
+        for register in (bolt.action, bolt.view, bolt.view_closed, bolt.shortcut, bolt.command, bolt.options):
+            register(everything)(_acknowledged)
+        bolt.error(_failed)
+        return bolt
+
+    async def _authorize(self, **_: Any) -> AuthorizeResult:
+        """Bolt's own authorisation answers 200 when Slack is unreachable, and the event is lost; this one raises."""
+        ours = await self._house.people.identity()
+        return AuthorizeResult(
+            enterprise_id=ours.enterprise_id,
+            team_id=ours.team_id,
+            bot_user_id=ours.user_id,
+            bot_id=ours.bot_id,
+            bot_token=self._settings.bot_token.get_secret_value(),
+        )
+
+    # --- events
+
+    async def _on_speech(self, body: dict[str, Any]) -> None:
+        event = body["event"]
+        if event.get("subtype") == "message_changed":
+            await self._on_edit(body)
+        elif event.get("subtype") == "message_deleted":
+            await self._on_deletion(event.get("channel", ""), event.get("previous_message") or {}, body)
+        else:
+            said = heard(body, await self._house.people.identity())
+            if said is not None and await self._is_for_us(said):
+                await self._hear(said)
+
+    async def _is_for_us(self, said: Heard) -> bool:
+        """A mention, a direct message, or a follow-up that this channel wants answered."""
+        if said.direct or said.mentioned:
+            return True
+        follow = self._settings.follow_in.get(said.channel, self._settings.follow)
+        if follow == "mentions" or not said.thread or said.to_other:
+            return False
+        asked = await self._questions(said.conversation_id)
+        if follow == "thread":
+            return bool(asked)
+        return any(row.asker == f"slack:{said.user}" for row in asked)
+
+    async def _hear(self, said: Heard) -> None:
+        refusal = await self._refusal(said)
+        if refusal:
+            log.info("message.refused", reason=refusal, channel=said.channel)
+            if refusal not in SILENT:
+                self._whisper(said, f"slack.{WORDS[refusal]}")
+            return
+        if said.is_stop and await self._stopped(said):
+            return
+        wants_upload = ADD.match(said.text)
+        if said.files and said.direct and wants_upload:
+            await self.commands.add_from_message(said, wants_upload["collection"])
+            return
+        if not said.text:
+            return
+        if time.time() - float(said.ts) > TOO_OLD:
+            self.later(self._away(said))
+            return
+        await self._app.asking.accept(self._incoming(said))
+
+    async def _refusal(self, said: Heard) -> str:
+        refusal = await self._house.people.refusal(said.user, said.teams)
+        if refusal or said.direct:
+            return refusal
+        if said.shared and said.channel not in self._settings.shared_channels:
+            return "shared"
+        return "shared" if await self._house.people.shared(said.channel) else ""
+
+    def _incoming(self, said: Heard) -> Incoming:
+        thread = said.thread or ("" if said.direct else said.ts)
+        address = {
+            "team": said.team,
+            "channel": said.channel,
+            "thread": thread or None,
+            "user": said.user,
+            "asked": said.ts,
+            "private": said.direct,
+            "language": language_of(said.text),
+        }
+        return Incoming(
+            platform="slack",
+            dedupe_key=said.key,
+            conversation_id=said.conversation_id,
+            channel=f"@{said.user}" if said.direct else said.channel,
+            thread=thread,
+            private=said.direct,
+            asker=f"slack:{said.user}",
+            text=said.text,
+            sent_at=said.sent_at,
+            address=address,
+        )
+
+    async def _stopped(self, said: Heard) -> bool:
+        """ "stop" by somebody whose question is still open takes that question back."""
+        rows = [r for r in await self._questions(said.conversation_id) if r.asker == f"slack:{said.user}"]
+        running = [row for row in rows if row.state not in TERMINAL]
+        if not running:
+            return False
+        await self._app.asking.change(Change("slack", said.key, running[-1].id, f"slack:{said.user}", None))
+        self._whisper(said, "slack.withdrawn")
+        return True
+
+    async def _on_edit(self, body: dict[str, Any]) -> None:
+        """Link previews, reply counts and our own updates arrive as edits too: only another text is one."""
+        event = body["event"]
+        message, before = event.get("message") or {}, event.get("previous_message") or {}
+        if message.get("subtype") == "tombstone":
+            await self._on_deletion(event["channel"], before or message, body)
+            return
+        if message.get("text") == before.get("text") or not message.get("user") or message.get("bot_id"):
+            return
+        changed = {
+            **body,
+            "event": {**message, "channel": event["channel"], "channel_type": event.get("channel_type")},
+        }
+        said = heard(changed, await self._house.people.identity())
+        row = await self._asked(said) if said else None
+        if said is None or row is None or row.asker != f"slack:{said.user}":
+            return
+        if row.state in TERMINAL:
+            self._whisper(said, "answer.again")
+            return
+        moment = (message.get("edited") or {}).get("ts") or event["ts"]
+        await self._app.asking.change(Change("slack", f"{said.key}:{moment}", row.id, row.asker, said.text))
+
+    async def _on_deletion(self, channel: str, message: dict[str, Any], body: dict[str, Any]) -> None:
+        gone = {**body, "event": {**message, "subtype": None, "hidden": False, "channel": channel}}
+        said = heard(gone, await self._house.people.identity())
+        row = await self._asked(said) if said else None
+        if said is not None and row is not None:
+            await self._app.asking.change(
+                Change("slack", f"{said.key}:deleted", row.id, f"slack:{said.user}", None)
+            )
+
+    async def _asked(self, said: Heard) -> QuestionRow | None:
+        rows = await self._questions(said.conversation_id)
+        return next((row for row in reversed(rows) if row.address.get("asked") == said.ts), None)
+
+    async def _questions(self, conversation_id: str) -> list[QuestionRow]:
+        try:
+            return await self._app.store.conversations.questions(conversation_id)
+        except NotFound:
+            return []
+
+    async def _on_opened(self, event: dict[str, Any]) -> None:
+        """Suggest how to begin: in an agent's tab without a thread, in an older assistant's thread with it."""
+        thread = event.get("assistant_thread") or {}
+        user = event.get("user") or thread.get("user_id") or ""
+        if event.get("tab", "messages") != "messages" or not await self._house.people.can("assistant:write"):
+            return
+        if await self._house.people.refusal(user):
+            return
+        self.later(self._suggest(event.get("channel") or thread["channel_id"], thread.get("thread_ts")))
+
+    async def _suggest(self, channel: str, thread: str | None) -> None:
+        words, language = self._words, self._app.settings.review.language
+        prompts = [
+            {"title": words(language, f"slack.{key}"), "message": words(language, f"slack.{key}_message")}
+            for key in ("prompt_documents", "prompt_ask")
+        ]
+        client = self._house.calls.client
+        await self._house.calls(
+            client.assistant_threads_setSuggestedPrompts,
+            channel_id=channel,
+            thread_ts=thread,
+            prompts=prompts,
+        )
+
+    async def _on_lost(self, event: dict[str, Any]) -> None:
+        log.error("slack.lost", event=event.get("type"))
+
+    # --- words
+
+    def _whisper(self, said: Heard, key: str) -> None:
+        text = self._words(language_of(said.text), key)
+        self.later(self._house.whisper(said.channel, said.user, text, said.thread or None))
+
+    async def _away(self, said: Heard) -> None:
+        from bot.slack.render import age
+
+        setting = await self._house.setting()
+        language = language_of(said.text)
+        text = self._words(language, "slack.away", age=age(self._words, language, said.sent_at, setting.now))
+        await self._house.whisper(said.channel, said.user, text, said.thread or None)
+
+
+async def _rate_limited(body: dict[str, Any], next: Any) -> BoltResponse | None:
+    """More than 30,000 events an hour: Slack says so and drops the rest (slackapi/bolt-python#1070)."""
+    if body.get("type") != "app_rate_limited":
+        await next()
+        return None
+    log.error("slack.rate_limited", minute=body.get("minute_rate_limited"))
+    return BoltResponse(status=200, body="")
+
+
+async def _ignored() -> None:
+    """An event that nobody asked for."""
+
+
+async def _acknowledged(ack: Any) -> None:
+    await ack()
+
+
+async def _failed(error: Exception, body: dict[str, Any]) -> BoltResponse:
+    """Not acknowledged: Slack repeats an event, and shows a warning for a click."""
+    log.error("slack.failed", error=type(error).__name__, event=body.get("event_id"), exc_info=error)
+    return BoltResponse(status=503, body="")
+
+
+async def _logged(work: Awaitable[Any]) -> None:
+    try:
+        await work
+    except Exception:
+        log.exception("slack.afterwards")
+
+
+def _code(error: SlackApiError) -> str:
+    return str(error.response.get("error") or error.response.status_code)

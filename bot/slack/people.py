@@ -1,0 +1,206 @@
+"""Who somebody is in Slack, and whether they are answered: asked of Slack, kept five minutes, refused when unknown."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import aiohttp
+import structlog
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.settings import Slack
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+# A person who was removed loses their rights within five minutes (facts: users.info is tier 4).
+KEPT_SECONDS = 300.0
+KEPT_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The app as it is installed. `scopes` are those of its bot token."""
+
+    team_id: str
+    user_id: str
+    bot_id: str
+    enterprise_id: str | None
+    scopes: frozenset[str]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What of a Slack user matters here."""
+
+    id: str
+    name: str
+    team_id: str
+    bot: bool
+    deleted: bool
+    guest: bool
+    stranger: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What of a Slack channel matters here. `shared`: people of another organisation read it, or soon will."""
+
+    id: str
+    name: str
+    private: bool
+    shared: bool
+    member: bool  # whether the bot is in it
+
+
+class Unknown(Exception):
+    """Slack did not say who or what this is."""
+
+
+class People:
+    """Reads users, channels and user groups; every answer is kept for `KEPT_SECONDS`."""
+
+    def __init__(
+        self, client: AsyncWebClient, settings: Slack, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._now = now
+        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+        self._identity: Identity | None = None
+        self._asking = asyncio.Lock()
+
+    async def identity(self) -> Identity:
+        """Who we are. Raises `SlackApiError` for a token that does not work."""
+        async with self._asking:
+            if self._identity is None:
+                answer = await self._client.auth_test()
+                scopes = str(answer.headers.get("x-oauth-scopes") or "")
+                self._identity = Identity(
+                    team_id=answer["team_id"],
+                    user_id=answer["user_id"],
+                    bot_id=answer.get("bot_id") or "",
+                    enterprise_id=answer.get("enterprise_id"),
+                    scopes=frozenset(scope.strip() for scope in scopes.split(",") if scope.strip()),
+                    url=answer.get("url") or "",
+                )
+        return self._identity
+
+    async def can(self, scope: str) -> bool:
+        return scope in (await self.identity()).scopes
+
+    async def profile(self, user: str) -> Profile:
+        """Raises `Unknown` when Slack does not answer: then nothing is allowed."""
+
+        async def ask() -> Profile:
+            found: Mapping[str, Any] = (await self._client.users_info(user=user))["user"]
+            shown = found.get("profile", {})
+            return Profile(
+                id=user,
+                name=shown.get("display_name") or found.get("real_name") or found.get("name") or user,
+                team_id=found.get("team_id") or "",
+                bot=bool(found.get("is_bot")) or user == "USLACKBOT",
+                deleted=bool(found.get("deleted")),
+                guest=bool(found.get("is_restricted") or found.get("is_ultra_restricted")),
+                stranger=bool(found.get("is_stranger")),
+            )
+
+        return await self._remembered("user", user, ask)
+
+    async def refusal(self, user: str, teams: tuple[str, ...] = ()) -> str:
+        """Why this person is not answered: "", bot, stranger, guest or unknown. `teams` are those that the payload
+        names for them; one that is not ours makes them a stranger."""
+        if not user:
+            return "bot"
+        try:
+            ours = await self.identity()
+            person = await self.profile(user)
+        except (Unknown, SlackApiError):
+            return "unknown"
+        home = {ours.team_id, ours.enterprise_id} - {None}
+        if person.bot or person.deleted:
+            return "bot"
+        if person.stranger or any(team not in home for team in (person.team_id, *teams) if team):
+            return "stranger"
+        return "guest" if person.guest and not self._settings.guests else ""
+
+    async def channel(self, channel: str) -> Channel:
+        """Raises `Unknown` when Slack does not answer."""
+
+        async def ask() -> Channel:
+            found: Mapping[str, Any] = (await self._client.conversations_info(channel=channel))["channel"]
+            return Channel(
+                id=channel,
+                name=found.get("name") or channel,
+                private=bool(found.get("is_private")),
+                shared=bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared")),
+                member=bool(found.get("is_member")),
+            )
+
+        return await self._remembered("channel", channel, ask)
+
+    async def shared(self, channel: str) -> bool:
+        """Whether others than our own organisation read this channel, or Slack does not say that they do not."""
+        if channel in self._settings.shared_channels:
+            return False
+        try:
+            return (await self.channel(channel)).shared
+        except Unknown:
+            return True
+
+    async def in_group(self, user: str, group: str) -> bool:
+        """Whether a user group has this member; False when Slack does not say."""
+
+        async def ask() -> frozenset[str]:
+            return frozenset((await self._client.usergroups_users_list(usergroup=group))["users"])
+
+        try:
+            return user in await self._remembered("group", group, ask)
+        except Unknown:
+            return False
+
+    async def among(self, user: str, principals: tuple[str, ...]) -> bool:
+        """Whether `principals` name this person, or a user group they are in (slack:S…)."""
+        if f"slack:{user}" in principals:
+            return True
+        groups = [p.removeprefix("slack:") for p in principals if p.startswith("slack:S")]
+        for group in groups:
+            if await self.in_group(user, group):
+                return True
+        return False
+
+    async def names(self, principals: set[str]) -> dict[str, str]:
+        """Display names of those principals that are Slack users or channels; nobody is pinged by a name."""
+        found: dict[str, str] = {}
+        for principal in principals:
+            platform, _, identity = principal.partition(":")
+            if platform != "slack" or not identity:
+                continue
+            try:
+                if identity[0] in "UW":
+                    found[principal] = (await self.profile(identity)).name
+                elif identity[0] in "CG":
+                    found[principal] = f"#{(await self.channel(identity)).name}"
+            except Unknown:
+                log.info("name.unknown", principal=principal)
+        return found
+
+    async def _remembered(self, kind: str, key: str, ask: Callable[[], Awaitable[T]]) -> T:
+        kept = self._kept.get((kind, key))
+        if kept and self._now() - kept[0] < KEPT_SECONDS:
+            value: T = kept[1]
+            return value
+        try:
+            found = await ask()
+        except (SlackApiError, aiohttp.ClientError, TimeoutError) as error:
+            log.warning("slack.unknown", kind=kind, id=key, error=type(error).__name__)
+            raise Unknown(f"{kind} {key}") from error
+        if len(self._kept) >= KEPT_MOST:
+            self._kept.clear()
+        self._kept[kind, key] = (self._now(), found)
+        return found

@@ -1,0 +1,329 @@
+"""The Slack house: sends replies, brings sent ones up to date, shows progress."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from bot.messages import NotTaken, Progress, Reply, ResultUnknown
+from bot.settings import Slack
+from bot.slack.calls import Calls
+from bot.slack.cards import card
+from bot.slack.people import People, Unknown
+from bot.slack.render import Message, Setting, messages, neutral
+from bot.slack.stream import Stream
+from bot.words import Words
+from store import Store
+from store.deliveries import NewDelivery
+
+log = structlog.get_logger(__name__)
+
+EVENT = "signoff_delivery"  # of the metadata that a message is found by
+UPDATE_GAP = 1.2  # seconds between two updates of one message; chat.update is tier 3
+LOOK_BACK = 200  # messages of a thread or channel that are looked through
+PLAIN = 3_900  # characters of a message without blocks; docs: keep below 4,000
+RESPONSE_SECONDS = 25 * 60  # of a response_url's 30 minutes
+TOO_MUCH = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+NO_PLACE = frozenset(
+    {"not_in_channel", "channel_not_found", "is_archived", "thread_not_found", "restricted_action"}
+)
+PEOPLE = ("signed_by", "asker", "claimed_by", "decided_by", "by")
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The message id of a delivery: where its parts are, and what they are for."""
+
+    channel: str
+    parts: tuple[str, ...]
+    purpose: str
+
+    def __str__(self) -> str:
+        return "|".join((self.channel, ",".join(self.parts), self.purpose))
+
+    @classmethod
+    def parse(cls, text: str) -> "Posted":
+        channel, parts, purpose = text.split("|", 2)
+        return cls(channel, tuple(part for part in parts.split(",") if part), purpose)
+
+
+class SlackHouse:
+    """Implements `bot.messages.Platform`. Make it with `open_house`."""
+
+    name = "slack"
+
+    def __init__(self, settings: Slack, store: Store, words: Words) -> None:
+        self.settings = settings
+        self.calls = Calls(settings)
+        self.people = People(self.calls.client, settings)
+        self.words = words
+        self._store = store
+        self._streams: dict[str, Stream] = {}
+        self._links: dict[str, str] = {}
+        self._updated: dict[str, float] = {}
+        self._latest: dict[str, int] = {}
+
+    async def close(self) -> None:
+        for stream in list(self._streams.values()):
+            await stream.finish()
+        await self.calls.close()
+
+    # --- Platform
+
+    async def send(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> str:
+        """Post `reply` in its thread. After an unknown result the thread is searched before anything is posted again.
+
+        Raises `OSError` for what may pass, `NotTaken` for what will not, `ResultUnknown` where it cannot be looked up.
+        """
+        stream_ts = await self._finished_stream(purpose)
+        if address.get("response_url") and await self._respond(purpose, address, reply):
+            return str(Posted(str(address["channel"]), (), purpose))
+        try:
+            return await self._deliver(purpose, address, reply, stream_ts)
+        except NotTaken as error:
+            if str(error) not in NO_PLACE or not address.get("user") or not address.get("channel"):
+                raise
+            # The channel or thread is gone, or we were put out of it: the person is told all the same.
+            log.warning("delivery.moved", purpose=purpose, error=str(error))
+            return await self._deliver(purpose, {"user": address["user"]}, reply, "")
+
+    async def update(self, message_id: str, address: Mapping[str, Any], reply: Reply) -> None:
+        """Show `reply` in place of what is there. Updates that follow closely are one: the latest wins."""
+        posted = Posted.parse(message_id)
+        if not posted.parts:
+            return  # an ephemeral answer cannot be changed
+        turn = self._latest[message_id] = self._latest.get(message_id, 0) + 1
+        wait = self._updated.get(message_id, 0.0) + UPDATE_GAP - time.monotonic()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        if self._latest.get(message_id) != turn:
+            return
+        self._updated[message_id] = time.monotonic()
+        shown = await self._rendered(posted.purpose, address, reply)
+        for ts, message in zip(posted.parts, shown, strict=False):
+            await self.calls(
+                self.calls.client.chat_update, channel=posted.channel, ts=ts, **message.arguments()
+            )
+        if self._latest.get(message_id) == turn:
+            del self._latest[message_id]
+
+    async def progress(self, address: Mapping[str, Any], progress: Progress) -> None:
+        """Show a step or a finished sentence. Never waits for Slack, and loses what Slack does not take."""
+        stream = self._streams.get(progress.question_id)
+        if stream is None:
+            if address.get("response_url"):
+                return  # an ephemeral answer has no place for it
+            stream = Stream(self.calls, self.words, address, self._recorder(progress.question_id, address))
+            self._streams[progress.question_id] = stream
+        stream.tell(progress.step, progress.text)
+
+    # --- steps
+
+    async def _deliver(self, purpose: str, address: Mapping[str, Any], reply: Reply, stream_ts: str) -> str:
+        found: dict[int, str] = {0: stream_ts} if stream_ts else {}
+        if address.get("again"):
+            found |= await self._find(purpose, address)
+        try:
+            return await self._post_all(
+                purpose, address, await self._rendered(purpose, address, reply), found
+            )
+        except NotTaken as error:
+            if str(error) not in TOO_MUCH:
+                raise
+            log.error("delivery.unshowable", purpose=purpose, error=str(error))
+            return await self._post_all(purpose, address, _bare(reply), found)
+
+    async def _post_all(
+        self, purpose: str, address: Mapping[str, Any], shown: list[Message], found: Mapping[int, str]
+    ) -> str:
+        channel, thread = str(address.get("channel") or address.get("user")), address.get("thread")
+        parts: list[str] = []
+        for part, message in enumerate(shown):
+            known = found.get(part)
+            if known:
+                await self._filled(channel, known, message, purpose, part)
+                parts.append(known)
+            else:
+                answer = await self.calls.post(
+                    channel=channel,
+                    thread_ts=thread,
+                    metadata=_metadata(purpose, part),
+                    **message.arguments(),
+                )
+                channel = str(answer["channel"])
+                parts.append(str(answer["ts"]))
+            thread = thread or parts[0]  # what does not fit one message continues below it
+        return str(Posted(channel, tuple(parts), purpose))
+
+    async def _filled(self, channel: str, ts: str, message: Message, purpose: str, part: int) -> None:
+        await self.calls(
+            self.calls.client.chat_update,
+            channel=channel,
+            ts=ts,
+            metadata=_metadata(purpose, part),
+            **message.arguments(),
+        )
+
+    async def _respond(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> bool:
+        """Answer a command where only its author sees it; False when it has to be a direct message instead: it was
+        signed off later, it is longer than one message, or the address has expired."""
+        if time.time() - float(address.get("asked_at", 0)) > RESPONSE_SECONDS or reply.meta.get("signed"):
+            return False
+        shown = await self._rendered(purpose, address, reply)
+        if len(shown) > 1:
+            return False
+        if address.get("again"):
+            raise ResultUnknown(purpose)  # nobody can look up what one person saw
+        body = {"response_type": "ephemeral", "replace_original": False, **shown[0].arguments()}
+        return await self.calls.respond(str(address["response_url"]), body)
+
+    async def _find(self, purpose: str, address: Mapping[str, Any]) -> dict[int, str]:
+        """The parts of this purpose that Slack has already."""
+        channel, thread = address.get("channel"), address.get("thread")
+        if not channel:
+            raise ResultUnknown(purpose)
+        client = self.calls.client
+        try:
+            if thread:
+                answer = await self.calls(
+                    client.conversations_replies,
+                    channel=channel, ts=thread, limit=LOOK_BACK, oldest=address.get("asked"), include_all_metadata=True,
+                )  # fmt: skip
+            else:
+                answer = await self.calls(
+                    client.conversations_history,
+                    channel=channel, limit=LOOK_BACK, oldest=address.get("asked"), include_all_metadata=True,
+                )  # fmt: skip
+        except NotTaken as error:
+            if str(error) == "thread_not_found":
+                return {}
+            raise ResultUnknown(f"{purpose}: {error}") from error
+        found = {}
+        for message in answer["messages"]:
+            metadata = message.get("metadata") or {}
+            payload = metadata.get("event_payload") or {}
+            if metadata.get("event_type") == EVENT and payload.get("purpose") == purpose:
+                found[int(payload["part"])] = str(message["ts"])
+        return found
+
+    async def _rendered(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> list[Message]:
+        people = {str(reply.meta[key]) for key in PEOPLE if reply.meta.get(key)}
+        if reply.kind == "card":
+            link, channel = await self._link(str(reply.meta["conversation_id"]))
+            setting = await self.setting(people | ({channel} if channel else set()))
+            return [card(reply, setting, link)]
+        kind, _, rest = purpose.partition(":")
+        question = rest.split(":")[0] if kind in ("answer", "held", "share") else ""
+        asked_in = str(address.get("asked_in") or "")
+        private = bool(address.get("private"))
+        setting = await self.setting(people, question=question, private=private, share_to=asked_in)
+        return messages(reply, setting)
+
+    async def setting(
+        self, people: set[str] | None = None, *, question: str = "", private: bool = False, share_to: str = ""
+    ) -> Setting:
+        """What rendering needs: the words, the time, and the names of those people."""
+        names = await self.people.names(people or set())
+        return Setting(self.words, datetime.now(UTC), question, private, share_to, names)
+
+    async def _link(self, conversation_id: str) -> tuple[str, str]:
+        """(address of a Slack thread, principal of its channel); empty for other platforms and direct messages."""
+        platform, channel, thread = [*conversation_id.split(":", 2), "", ""][:3]
+        if platform != "slack" or channel.startswith(("@", "D")):
+            return "", ""
+        if conversation_id not in self._links:
+            try:
+                answer = await self.calls(
+                    self.calls.client.chat_getPermalink, channel=channel, message_ts=thread
+                )
+                self._links[conversation_id] = str(answer["permalink"])
+            except (NotTaken, OSError) as error:
+                log.info("permalink.none", conversation=conversation_id, error=str(error))
+                return "", f"slack:{channel}"
+        return self._links[conversation_id], f"slack:{channel}"
+
+    # --- streams
+
+    def _recorder(self, question_id: str, address: Mapping[str, Any]) -> Any:
+        """A stream's message is a delivery row as soon as it has a ts: after a crash the answer fills it."""
+
+        async def record(ts: str) -> None:
+            row = await self._store.deliveries.put(
+                NewDelivery(
+                    purpose=f"stream:{question_id}",
+                    platform=self.name,
+                    kind="stream",
+                    address=dict(address),
+                    content=Reply("notice", "", "en").to_json(),
+                    question_id=question_id,
+                )
+            )
+            posted = Posted(str(address["channel"]), (ts,), f"stream:{question_id}")
+            await self._store.deliveries.sent(row.id, str(posted))
+
+        return record
+
+    async def _finished_stream(self, purpose: str) -> str:
+        """The ts of the message that streaming began for this question and nothing has filled yet."""
+        kind, _, rest = purpose.partition(":")
+        if kind not in ("answer", "held"):
+            return ""
+        question_id = rest.split(":")[0]
+        stream = self._streams.pop(question_id, None)
+        if stream is not None:
+            ts = await stream.finish()
+            if ts:
+                return ts
+        rows = await self._store.deliveries.for_question(question_id)
+        begun = next((row.message_id for row in rows if row.kind == "stream" and row.message_id), None)
+        taken = any(
+            begun and row.message_id and row.kind != "stream" and _ts(begun) in row.message_id for row in rows
+        )
+        return _ts(begun) if begun and not taken else ""
+
+    async def whisper(self, channel: str, user: str, text: str, thread: str | None = None) -> None:
+        """A sentence that only `user` sees. Lossy: whoever has left the channel is not told."""
+        try:
+            await self.calls(
+                self.calls.client.chat_postEphemeral,
+                channel=channel,
+                user=user,
+                text=neutral(text),
+                thread_ts=thread,
+            )
+        except (NotTaken, OSError) as error:
+            log.info("whisper.lost", error=str(error))
+
+    async def known(self, user: str) -> bool:
+        try:
+            return not (await self.people.profile(user)).bot
+        except Unknown:
+            return False
+
+
+def _ts(message_id: str) -> str:
+    return Posted.parse(message_id).parts[0]
+
+
+def _metadata(purpose: str, part: int) -> dict[str, Any]:
+    return {"event_type": EVENT, "event_payload": {"purpose": purpose, "part": part}}
+
+
+def _bare(reply: Reply) -> list[Message]:
+    """The words alone, for blocks that Slack will not show."""
+    text = neutral(reply.text)
+    return [Message(text[at : at + PLAIN], ()) for at in range(0, max(1, len(text)), PLAIN)]
+
+
+@asynccontextmanager
+async def open_house(settings: Slack, store: Store, words: Words) -> AsyncIterator[SlackHouse]:
+    house = SlackHouse(settings, store, words)
+    try:
+        yield house
+    finally:
+        await house.close()
