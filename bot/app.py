@@ -4,11 +4,9 @@ Its defaults are production; a test calls `open_app` too and replaces any one pa
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-
-from store.search import SearchSettings
 
 from bot import jobs
 from bot.admin import Admin
@@ -28,6 +26,7 @@ from rag_graph.tools import builtin_registry
 from store import Store, open_store
 from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
 from store.queue import Timing
+from store.search import SearchSettings
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     parts = parts or Parts()
     embedder = parts.embedder or make_embedder(settings)
     opening = open_store(database_url, embedder, search=_search_settings(settings), timing=parts.timing)
-    async with opening as opened:
+    async with opening as opened, AsyncExitStack() as houses:
         store = parts.store(opened)
         graphs = Graphs(
             question_graph=build_question_graph(parts.nodes),
@@ -94,7 +93,11 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             ),
         )
         words = Words()
-        platforms = (parts.platforms or _platforms)(store)
+        platforms = dict((parts.platforms or _platforms)(store))
+        if settings.slack is not None:
+            from bot.slack.send import open_house  # slack-sdk, only where it is set up
+
+            platforms["slack"] = await houses.enter_async_context(open_house(settings.slack, store, words))
         deliverer = Deliverer(store.deliveries, store.changes, platforms)
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
         asking = Asking(store, graphs, deliverer, cards, words, settings.workspace.question_characters)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 import uvicorn
+from starlette.types import ASGIApp
 
 from bot.app import App, open_app
 from bot.cli.knowledge import upload_handbook
@@ -135,7 +136,14 @@ def serve(
         raise CommandFailed("--personas lets everybody be everybody; it works on this machine only.")
 
     async def work(app: App) -> None:
-        site = build_site(app, personas=personas)
+        site: ASGIApp = build_site(app, personas=personas)
+        beside: list[Awaitable[object]] = []
+        if settings.slack is not None:
+            from bot.slack import door
+
+            listener = door.listener_of(app)
+            if listener is not None:
+                site, beside = door.beside(site, listener), [*door.socket(listener)]
         server = uvicorn.Server(
             uvicorn.Config(
                 site,
@@ -148,7 +156,7 @@ def serve(
             )
         )
         await app.warm_up()
-        await _until_first(server.serve(), app.store.queue.run_worker(["answers"]))
+        await _until_first(server.serve(), app.store.queue.run_worker(["answers"]), *beside)
 
     run(_with_app(settings, work))
 
@@ -176,9 +184,9 @@ async def _with_app(settings: Settings, work: Callable[[App], Awaitable[None]]) 
         await work(app)
 
 
-async def _until_first(door: Awaitable[object], queue: Awaitable[object]) -> None:
-    """Run both; when the door closes (a signal), let the queue finish what it runs; when the queue dies, end."""
-    tasks = [asyncio.ensure_future(door), asyncio.ensure_future(queue)]
+async def _until_first(*works: Awaitable[object]) -> None:
+    """Run all; when a door closes (a signal), let the queue finish what it runs; when any of them dies, end."""
+    tasks = [asyncio.ensure_future(work) for work in works]
     done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()

@@ -61,6 +61,10 @@ class Listener:
         self.bolt = self._bolt()
         self.connected_at = 0.0
 
+    @property
+    def uses_socket(self) -> bool:
+        return self._settings.app_token is not None
+
     # --- transports
 
     async def start(self) -> None:
