@@ -222,6 +222,7 @@ class Documents:
         pages: int | None,
         title: str,
         language: str,
+        media_type: str = "",
     ) -> VersionRow:
         """Make a version what readers see, in one transaction; call `refresh_statistics` after it.
 
@@ -229,9 +230,8 @@ class Documents:
         known, None where there is none); empty without a model. Publishing twice, or after a later version,
         changes nothing. Raises `NotFound` when the document is gone.
         """
-        edition = await publication.prepare(
-            title, chunks, vectors, markdown=markdown, pages=pages, language=language
-        )
+        rows, literals = await publication.prepare(title, chunks, vectors)
+        edition = publication.Edition(title, language, markdown, pages, media_type, rows, literals)
         space = await self.ensure_space() if any(vector is not None for vector in vectors) else None
         async with transaction(self._engine) as connection:
             await publication.publish(connection, version_id, edition, space.id if space else None)

@@ -77,6 +77,7 @@ class Edition:
     language: str
     markdown: str
     pages: int | None
+    media_type: str
     chunks: Sequence[Mapping[str, Any]]
     vectors: Sequence[str | None]
 
@@ -87,22 +88,16 @@ def literal(vector: Sequence[float]) -> str:
 
 
 async def prepare(
-    title: str,
-    chunks: Sequence[NewChunk],
-    vectors: Sequence[Sequence[float] | str | None],
-    *,
-    markdown: str,
-    pages: int | None,
-    language: str,
-) -> Edition:
-    """Tokenise in a thread (3,000 chunks/s), so that the event loop goes on."""
+    title: str, chunks: Sequence[NewChunk], vectors: Sequence[Sequence[float] | str | None]
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[str | None]]:
+    """Chunk rows, tokenised in a thread (3,000 chunks/s) so that the event loop goes on, and `halfvec` literals."""
     if vectors and len(vectors) != len(chunks):
         raise ValueError(f"{len(vectors)} vectors for {len(chunks)} chunks")
     prepared = await asyncio.to_thread(rows, title, chunks)
     literals = [
         vector if vector is None or isinstance(vector, str) else literal(vector) for vector in vectors
     ]
-    return Edition(title, language, markdown, pages, prepared, literals or [None] * len(chunks))
+    return prepared, literals or [None] * len(chunks)
 
 
 async def publish(
@@ -227,6 +222,7 @@ async def _make_current(
             chunk_count=len(edition.chunks),
             progress={},
             published_at=func.now(),
+            media_type=edition.media_type or _versions.c.media_type,
         )
     )
     values: dict[str, Any] = {

@@ -5,12 +5,22 @@ Coordinates are PDF points from the page's top left corner.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-__all__ = ["Line", "Page", "Table", "Word", "joined", "reading_order", "rows_of", "without_furniture"]
+__all__ = [
+    "Line",
+    "Page",
+    "Table",
+    "Word",
+    "joined",
+    "reading_order",
+    "rows_of",
+    "text_of",
+    "without_furniture",
+]
 
 _CJK = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f\u201c\u201d\u2018\u2019\U00020000-\U000323af"
 _IS_CJK = re.compile(f"[{_CJK}]")
@@ -25,17 +35,19 @@ class Word:
     bottom: float
     size: float = 10.0
     bold: bool = False
+    spaced: bool = False  # a blank was printed before it
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as text, row by row; every row has the same number of cells."""
+    """Cells as text, row by row; every row has the same number of cells. `size` is the font's that most of it is in."""
 
     rows: tuple[tuple[str, ...], ...]
     x0: float
     x1: float
     top: float
     bottom: float
+    size: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +83,27 @@ class Line:
         return (self.top + self.bottom) / 2
 
 
-def joined(left: str, right: str, gap: float = 1.0) -> str:
+def joined(left: str, right: str, gap: float = 0.5) -> str:
     """Two pieces of one line or paragraph. `gap` is the distance in units of the font size.
 
-    No space between Chinese characters unless a whole character would fit, none where the pieces touch (a change
+    No space between Chinese characters unless one would nearly fit, none where the pieces touch (a change
     of font inside a word), one otherwise.
     """
     if not left or not right:
         return left + right
     chinese = bool(_IS_CJK.match(left[-1])), bool(_IS_CJK.match(right[0]))
-    least = 1.2 if all(chinese) else 0.12
+    least = 0.8 if all(chinese) else 0.12
     return f"{left} {right}" if gap >= least else left + right
+
+
+def text_of(row: Sequence[Word]) -> str:
+    """The words of one line, from left to right, as text."""
+    text, end = "", row[0].x0 if row else 0.0
+    for word in row:
+        gap = (word.x0 - end) / max(word.size, 1.0)
+        text = joined(text, word.text, max(gap, 1.0) if word.spaced else gap)
+        end = max(end, word.x1)
+    return text
 
 
 # --- rows ----------------------------------------------------------------------------------------------------
@@ -110,24 +132,25 @@ def rows_of(words: Iterable[Word]) -> list[list[Word]]:
 
 
 def _line(words: Sequence[Word]) -> Line:
-    text = ""
-    end = words[0].x0
-    for word in words:
-        text = joined(text, word.text, (word.x0 - end) / max(word.size, 1.0))
-        end = max(end, word.x1)
-    weights: dict[float, int] = defaultdict(int)
-    for word in words:
-        weights[round(word.size * 2) / 2] += len(word.text)
+    end = max(word.x1 for word in words)
     heavy = sum(len(word.text) for word in words if word.bold)
     return Line(
-        text=text,
+        text=text_of(words),
         x0=words[0].x0,
         x1=end,
         top=min(word.top for word in words),
         bottom=max(word.bottom for word in words),
-        size=max(weights, key=lambda size: (weights[size], size)),
+        size=usual_size(words),
         bold=heavy >= 0.9 * sum(len(word.text) for word in words),
     )
+
+
+def usual_size(words: Iterable[Word]) -> float:
+    """The font size, to half a point, of most characters."""
+    weights: dict[float, int] = defaultdict(int)
+    for word in words:
+        weights[round(word.size * 2) / 2] += len(word.text)
+    return max(weights, key=lambda size: (weights[size], size), default=10.0)
 
 
 def _segments(words: Iterable[Word]) -> list[Line]:
@@ -145,8 +168,14 @@ def _segments(words: Iterable[Word]) -> list[Line]:
 
 # --- running heads and feet ----------------------------------------------------------------------------------
 
-_MARGIN = 0.13  # of the page's height, at top and bottom
+# Shares of the page's height at top and bottom. Text begins an inch down (.086 of A4), so only page numbers and
+# lines that never change are looked for further in.
+_MARGIN = 0.085
+_WIDE_MARGIN = 0.14
 _NUMBER = re.compile(r"\d+")
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:第|page|p\.|seite)?\s*#\s*(?:页|頁)?(?:\s*(?:of|/|，|,|共)*\s*#\s*页?)?\W*", re.IGNORECASE
+)
 
 
 def without_furniture(pages: Sequence[Page]) -> list[Page]:
@@ -156,23 +185,32 @@ def without_furniture(pages: Sequence[Page]) -> list[Page]:
     three pages (two, in documents of up to four); heads may alternate between left and right pages.
     """
     seen: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
-    segments = {page.number: _in_margins(page) for page in pages}
+    segments = {page.number: _in_margins(page, _WIDE_MARGIN) for page in pages}
     for page in pages:
         for line in segments[page.number]:
             seen[_place(line)][page.number] = line.text
     needed = 2 if len(pages) < 5 else 3
     repeated = {
-        place
+        place: texts
         for place, texts in seen.items()
         if len(texts) >= needed and len(texts) * 5 >= len(pages) and _counts(texts)
     }
     return [
-        _cleared(page, [line for line in segments[page.number] if _place(line) in repeated]) for page in pages
+        _cleared(page, [line for line in segments[page.number] if _repeats(line, page, repeated)])
+        for page in pages
     ]
 
 
-def _in_margins(page: Page) -> list[Line]:
-    top, bottom = page.height * _MARGIN, page.height * (1 - _MARGIN)
+def _repeats(line: Line, page: Page, repeated: Mapping[tuple[str, int], Mapping[int, str]]) -> bool:
+    texts = repeated.get(_place(line))
+    if texts is None:
+        return False
+    constant = len(set(texts.values())) == 1
+    return constant or bool(_PAGE_NUMBER.fullmatch(_place(line)[0])) or line in _in_margins(page, _MARGIN)
+
+
+def _in_margins(page: Page, margin: float) -> list[Line]:
+    top, bottom = page.height * margin, page.height * (1 - margin)
     return [line for line in _segments(page.words) if line.bottom < top or line.top > bottom]
 
 
@@ -180,7 +218,7 @@ def _place(line: Line) -> tuple[str, int]:
     return _NUMBER.sub("#", line.text), round(line.top / 4)
 
 
-def _counts(texts: dict[int, str]) -> bool:
+def _counts(texts: Mapping[int, str]) -> bool:
     """Whether every number is constant, or grows as the pages do."""
     numbers = {page: [int(number[:9]) for number in _NUMBER.findall(text)] for page, text in texts.items()}
     columns = zip(*numbers.values(), strict=True)
@@ -297,18 +335,18 @@ def _strips(lines: Sequence[Line], low: float, high: float) -> Iterator[tuple[fl
 
 def _prose(lines: Sequence[Line], gutter: float, start: float, end: float) -> bool:
     """Whether both sides are columns of running text: enough lines, most of them long, side by side."""
-    left = [line for line in lines if line.x1 <= gutter]
-    right = [line for line in lines if line.x0 >= gutter]
-    if min(len(left), len(right)) < _COLUMN_LINES or len(left) + len(right) < 0.6 * len(lines):
+    left = _rows([line for line in lines if line.x1 <= gutter])
+    right = _rows([line for line in lines if line.x0 >= gutter])
+    crossing = _rows([line for line in lines if line.x0 < gutter < line.x1])
+    if min(len(left), len(right)) < _COLUMN_LINES or len(crossing) > 0.4 * (len(left) + len(right)):
         return False
     for side, width in ((left, gutter - start), (right, end - gutter)):
-        if (
-            median(line.x1 - line.x0 for line in side) < 0.55 * width
-            or median(len(line.text) for line in side) < 10
-        ):
+        long = median(line.x1 - line.x0 for line in side) >= 0.55 * width
+        if not long or median(len(line.text) for line in side) < 10:
             return False
-    beside = sum(any(other.top < line.middle < other.bottom for other in right) for line in left)
-    overlap = min(left[-1].bottom, right[-1].bottom) - max(left[0].top, right[0].top)
-    return beside >= _COLUMN_LINES or overlap > 0.5 * min(
-        left[-1].bottom - left[0].top, right[-1].bottom - right[0].top
-    )
+    shared = min(left[-1].bottom, right[-1].bottom) - max(left[0].top, right[0].top)
+    return shared > 0.3 * min(left[-1].bottom - left[0].top, right[-1].bottom - right[0].top)
+
+
+def _rows(lines: Sequence[Line]) -> list[Line]:
+    return [item for item in _single(lines) if isinstance(item, Line)]

@@ -27,8 +27,9 @@ def read_page(page: Any, number: int) -> Page:
     width, height = float(x1 - x0), float(bottom - top)
     found = page.extract_words(**_WORDS)
     unmapped = sum(len(_GLYPH.findall(word["text"])) for word in found if "(cid:" in word["text"])
-    words = list(_words([word for word in found if word["upright"]], x0, top))
-    turned = list(_words(_turned(page), 0.0, 0.0))
+    blanks = {(round(c["x1"]), round(c["bottom"])) for c in page.chars if c["text"].isspace()}
+    words = list(_words([word for word in found if word["upright"]], x0, top, blanks))
+    turned = list(_words(_turned(page), 0.0, 0.0, set()))
     if sum(len(word.text) for word in turned) > sum(len(word.text) for word in words):
         return Page(number, height, width, tuple(turned), (), len(page.images), unmapped)
     tables = _tables(page, [*words, *(_turned_back(word, height) for word in turned)])
@@ -42,9 +43,12 @@ def _printed_twice(characters: Sequence[Mapping[str, Any]]) -> bool:
     return len(places) < 0.9 * len(characters)
 
 
-def _words(found: Sequence[Mapping[str, Any]], left: float, top: float) -> Iterator[Word]:
+def _words(
+    found: Sequence[Mapping[str, Any]], left: float, top: float, blanks: set[tuple[int, int]]
+) -> Iterator[Word]:
     for word in found:
         if text := _characters(word["text"]):
+            x, y = round(word["x0"]), round(word["bottom"])
             yield Word(
                 text=text,
                 x0=word["x0"] - left,
@@ -53,6 +57,7 @@ def _words(found: Sequence[Mapping[str, Any]], left: float, top: float) -> Itera
                 bottom=word["bottom"] - top,
                 size=word["size"],
                 bold=_bold(word["fontname"]),
+                spaced=any((x + dx, y + dy) in blanks for dx in (0, -1, 1) for dy in (0, -1, 1)),
             )
 
 
@@ -145,13 +150,15 @@ _LOOKALIKES = re.compile("[\u2e80-\u2fdf\ufb00-\ufb06]")
 _RADICALS = str.maketrans(
     "⺠⻁⻄⻅⻆⻉⻋⻓⻔⻘⻙⻚⻛⻜⻢⻣⻤⻥⻦⻨⻩⻬⻮⻰⻳", "民虎西见角贝车长门青韦页风飞马骨鬼鱼鸟麦黄齐齿龙龟"
 )
+# Where the usual fonts keep the bullets that their encodings do not name: Helvetica, Wingdings, Symbol.
+_BULLETS = frozenset(f"(cid:{glyph})" for glyph in (108, 110, 113, 118, 127, 159, 167, 183, 216, 252))
 _GLYPH = re.compile(r"\(cid:\d+\)")
 
 
 def _characters(text: str) -> str:
     """A word without glyph numbers (a font's glyphs that map to no character) and with real letters."""
     if "(cid:" in text:
-        text = _GLYPH.sub("", text)
+        text = _GLYPH.sub("", text) if text not in _BULLETS else "•"
     if _LOOKALIKES.search(text):
         text = _LOOKALIKES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text).translate(
             _RADICALS

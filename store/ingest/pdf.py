@@ -75,17 +75,22 @@ def _read(pdf: Any, max_pages: int, on_page: Callable[[int, int], None] | None) 
     if total == 0 or total < _declared(pdf):
         raise IngestError("broken", "pages")
     if total > max_pages:
-        raise IngestError("too_large", str(max_pages))
+        raise IngestError("too_large", f"{max_pages} pages")
     pages = []
     for number, page in enumerate(pdf.pages, 1):
         pages.append(read_page(page, number))
         page.close()
         if on_page:
             on_page(number, total)
-    textless = tuple(page.number for page in pages if _letters(page) < LETTERS)
+    textless = tuple(page.number for page in pages if _textless(page))
     if len(textless) >= SCANNED_SHARE * total:
         raise IngestError(_why_textless(pages), str(total))
     return PdfText(markdown(pages), total, tuple(n for n in textless if pages[n - 1].pictures))
+
+
+def _textless(page: Page) -> bool:
+    letters = _letters(page)
+    return letters == 0 or (letters < LETTERS and (page.pictures > 0 or page.unmapped > 0))
 
 
 def _why_textless(pages: Sequence[Page]) -> str:

@@ -60,7 +60,7 @@ def markdown(pages: Sequence[Page]) -> str:
     cleared = without_furniture(pages)
     ordered = [(page, reading_order(page)) for page in cleared]
     lines = [item for _, items in ordered for item in items if isinstance(item, Line)]
-    body = _body_style(lines)
+    body = _body_style([item for _, items in ordered for item in items])
     hyphenated = {word.lower() for line in lines for word in _WORDS.findall(line.text)}
     parts = _assembled(ordered, _Joiner(body, _pitch(ordered, body), hyphenated))
     levels = _levels(parts, body)
@@ -74,11 +74,14 @@ def _style(line: Line) -> Style:
     return line.size, line.bold
 
 
-def _body_style(lines: Sequence[Line]) -> Style:
+def _body_style(items: Sequence[Line | Table]) -> Style:
     """The style most characters are set in."""
     counted: Counter[Style] = Counter()
-    for line in lines:
-        counted[_style(line)] += len(line.text)
+    for item in items:
+        if isinstance(item, Line):
+            counted[_style(item)] += len(item.text)
+        else:
+            counted[item.size, False] += sum(len(cell) for row in item.rows for cell in row)
     return counted.most_common(1)[0][0] if counted else (10.0, False)
 
 
@@ -189,6 +192,9 @@ def _continued(before: _Rows, table: Table, page: Page) -> _Rows | None:
 # --- headings ------------------------------------------------------------------------------------------------
 
 
+_STYLES = 4
+
+
 def _is_heading(part: _Part, body: Style) -> bool:
     if not isinstance(part, _Paragraph) or part.lines > 3 or len(part.text) > 150:
         return False
@@ -219,8 +225,10 @@ def _levels(parts: Sequence[_Part], body: Style) -> dict[int, int]:
     }
     ranks = {at: _rank(part, body) for at, part in headings.items()}
     used = Counter(ranks.values())
-    # A style seen once (a cover's subtitle) makes no level of its own, unless it is the title's.
-    kept = [rank for rank in sorted(used, reverse=True) if used[rank] > 1 or rank == max(used)]
+    kept = sorted(used, reverse=True)
+    if len(kept) > _STYLES:
+        # A cover's many sizes, each seen once, are no levels; the largest is the title's.
+        kept = [rank for rank in kept if used[rank] > 1 or rank == max(used)]
     steps = sorted(
         {(-_place(kept, ranks[at]), -_depth(part.text)) for at, part in headings.items()}, reverse=True
     )

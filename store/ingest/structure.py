@@ -49,13 +49,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What stands under one heading, up to the next. `path` leads to it and includes it; () before the first."""
+    """What stands under one heading, up to the next. `path` leads to it and includes it; () before the first, whose
+    `level` is 0."""
 
     path: tuple[str, ...]
     start: int
     end: int
     blocks: tuple[Block, ...]
     leaf: bool = True  # no heading below it
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ def _sections(tokens: Sequence[Token], lines: Sequence[str], offsets: Sequence[i
         inside = tuple(blocks[bisect_left(starts, start) : bisect_left(starts, end)])
         if heading.level or inside:
             leaf = following is None or following.level <= heading.level
-            yield Section(tuple(outer.title for outer in stack), start, end, inside, leaf)
+            path = tuple(outer.title for outer in stack)
+            yield Section(path, start, end, inside, leaf, heading.level)
 
 
 def _headings(tokens: Sequence[Token]) -> Iterator[_Heading]:

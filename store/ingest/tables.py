@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from store.ingest.layout import Table, Word, joined, rows_of
+from store.ingest.layout import Table, Word, joined, rows_of, text_of, usual_size
 
 __all__ = ["Box", "read_ruled", "read_table"]
 
@@ -38,7 +38,8 @@ def read_table(cells: Sequence[Box], words: Sequence[Word]) -> Table | None:
     rows = [tuple(row[at] for at in used) for row in rows if any(row)]
     if len(used) < 2 or sum(max(map(len, row)) > _PROSE for row in rows) * 2 > len(rows):
         return None
-    return Table(tuple(rows), xs[0], xs[-1], ys[first], ys[-1])
+    x0, top, x1, bottom = xs[0], ys[first], xs[-1], ys[-1]
+    return Table(tuple(rows), x0, x1, top, bottom, usual_size(_inside((x0, top, x1, bottom), words)))
 
 
 def _edges(values: Sequence[float]) -> list[float]:
@@ -64,13 +65,16 @@ def _row(covering: Sequence[Box | None], texts: dict[Box, str]) -> tuple[str, ..
 
 
 def _text(cell: Box, words: Sequence[Word]) -> str:
-    x0, top, x1, bottom = cell
-    inside = [
+    return _lines([text_of(row) for row in rows_of(_inside(cell, words))])
+
+
+def _inside(box: Box, words: Sequence[Word]) -> list[Word]:
+    x0, top, x1, bottom = box
+    return [
         word
         for word in words
         if x0 <= (word.x0 + word.x1) / 2 < x1 and top <= (word.top + word.bottom) / 2 < bottom
     ]
-    return _lines([_lines_of(row) for row in rows_of(inside)])
 
 
 # --- tables with horizontal rules only ------------------------------------------------------------------------
@@ -117,7 +121,7 @@ def _between(x0: float, x1: float, ys: Sequence[float], words: Sequence[Word]) -
     filled = sum(bool(cell) for row in rows for cell in row)
     if len(rows) < 2 or filled < 0.6 * len(rows) * (len(bounds) - 1):
         return None
-    return Table(tuple(rows), x0, x1, ys[0], ys[-1])
+    return Table(tuple(rows), x0, x1, ys[0], ys[-1], usual_size(inside))
 
 
 def _gaps(words: Sequence[Word], x0: float, x1: float) -> list[float]:
@@ -134,7 +138,7 @@ def _gaps(words: Sequence[Word], x0: float, x1: float) -> list[float]:
 def _cells(rows: Sequence[Sequence[Word]], bounds: Sequence[float]) -> list[tuple[str, ...]]:
     return [
         tuple(
-            _lines_of([word for word in row if low <= (word.x0 + word.x1) / 2 < high])
+            text_of([word for word in row if low <= (word.x0 + word.x1) / 2 < high])
             for low, high in pairwise(bounds)
         )
         for row in rows
@@ -146,11 +150,3 @@ def _lines(parts: Sequence[str]) -> str:
     for part in parts:
         text = joined(text, part)
     return text
-
-
-def _lines_of(row: Sequence[Word]) -> str:
-    line, end = "", row[0].x0 if row else 0.0
-    for word in row:
-        line = joined(line, word.text, (word.x0 - end) / max(word.size, 1.0))
-        end = word.x1
-    return line
