@@ -6,8 +6,8 @@ keeps `c`, `id`, `user`), so tokens are cut here and go in as ready literals.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from threading import Lock
 
 import rjieba
@@ -17,7 +17,9 @@ __all__ = [
     "clean",
     "estimate_tokens",
     "language",
+    "lexemes",
     "normalise",
+    "query_lexemes",
     "sentences",
     "tokens",
     "tsquery_literal",
@@ -119,23 +121,59 @@ def language(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """The search terms of `text`, in order, repeated as often as they occur.
+    """The words of `text`, in order, repeated as often as they occur.
 
     Chinese is cut into words and the words inside words; neighbouring characters that the dictionary
     leaves single are also joined (年假 is no dictionary word: 年, 假, 年假). English words are stemmed.
     Identifiers stay whole beside their parts (user_id, user, id). Clause numbers have one form: 第三条 and
     "Article 3" give 第3条; 第 3.2 条, clause 3.2 and 3.2 give 3.2.
     """
-    return list(_tokens(normalise(text)))
+    return list(_tokens(normalise(text), _words))
 
 
-def _tokens(text: str) -> Iterator[str]:
+def lexemes(text: str) -> list[str]:
+    """What the keyword index keeps of `text`: `tokens`, but Chinese as dictionary words and every character.
+
+    A question and its answer are seldom cut alike; their characters agree all the same. Measured on
+    zh_cmrc_chunk, fused with vectors: R@5 .951 and nDCG@10 .877, against .944 and .859 for words alone, at
+    1.8 times the tokens. Words guessed by a hidden Markov model, which depend on their neighbours, cost .01.
+    """
+    return list(_tokens(normalise(text), _words_and_characters))
+
+
+def query_lexemes(text: str) -> list[str]:
+    """The distinct lexemes of a question that can tell passages apart.
+
+    Without the words questions are made of, unless nothing else is left (en_mtrag, BM25 alone: R@5 .658 → .693
+    without them).
+    """
+    found = list(dict.fromkeys(lexemes(text)))
+    return [lexeme for lexeme in found if lexeme not in _frame()] or found
+
+
+# Only words that never carry the topic of a question: this list is not for documents.
+_FRAME = (
+    "a an and are as at be been but by can could did do does for from had has have how i if in into is it me my no "
+    "not of on or our should such that the their then there these they this to was we were what when where which "
+    "who whom whose why will with would you your 的 了 是 在 和 与 及 或 吗 呢 么 什 哪 谁 什么 怎么 请问"
+)
+
+
+@cache
+def _frame() -> frozenset[str]:
+    return frozenset(lexemes(_FRAME))
+
+
+_Cut = Callable[[str], Iterator[str]]
+
+
+def _tokens(text: str, cut: _Cut) -> Iterator[str]:
     at = 0
     for match in _CLAUSE.finditer(text):
-        yield from _terms(text[at : match.start()])
+        yield from _terms(text[at : match.start()], cut)
         yield from _clause(match)
         at = match.end()
-    yield from _terms(text[at:])
+    yield from _terms(text[at:], cut)
 
 
 def _clause(match: re.Match[str]) -> Iterator[str]:
@@ -177,10 +215,10 @@ def _dotted(number: str) -> Iterator[str]:
         yield ".".join(parts[:length])
 
 
-def _terms(text: str) -> Iterator[str]:
+def _terms(text: str, cut: _Cut) -> Iterator[str]:
     for match in _TERM.finditer(text):
         if match["han"]:
-            yield from _han(match["han"])
+            yield from cut(match["han"])
         elif match["grouped"]:
             yield match["grouped"].replace(",", "")
         elif match["acronym"]:
@@ -189,7 +227,7 @@ def _terms(text: str) -> Iterator[str]:
             yield from _term(match["term"])
 
 
-def _han(run: str) -> Iterator[str]:
+def _words(run: str) -> Iterator[str]:
     previous, end = "", -1
     for word, start, stop in rjieba.tokenize(run, "search"):
         yield word[:_LEXEME_CHARACTERS]
@@ -197,6 +235,13 @@ def _han(run: str) -> Iterator[str]:
             if previous and end == start:
                 yield previous + word
             previous, end = word, stop
+
+
+def _words_and_characters(run: str) -> Iterator[str]:
+    yield from run
+    for word, _, _ in rjieba.tokenize(run, "search", False):
+        if len(word) > 1:
+            yield word[:_LEXEME_CHARACTERS]
 
 
 def _term(term: str) -> Iterator[str]:
