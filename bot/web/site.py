@@ -172,7 +172,7 @@ async def not_found(request: Request, error: Exception) -> Response:
 
 
 async def unavailable(request: Request, error: Exception) -> Response:
-    log.warning("page.database_unavailable", path=request.scope["path"])
+    log.warning("page.database_unavailable", path=request.scope["path"], cause=repr(error.__cause__))
     return _sentence(request, 503, "database")
 
 

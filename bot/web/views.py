@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bot.ask import readers
 from bot.messages import Reply
 from bot.web.people import PLATFORM, Person
 from bot.web.render import Cite, around, markdown
@@ -209,8 +210,9 @@ def may_read(conversation: ConversationRow, person: Person, channels: Collection
 def principals(person: Person, conversation: ConversationRow) -> tuple[str, ...]:
     """As whom a person reads the sources of a conversation: everyone, themselves, and its channel – never as
     the asker of a private one."""
-    own = ("everyone", person.principal)
-    return own if conversation.private else (*own, f"{conversation.platform}:#{conversation.channel}")
+    if conversation.private:
+        return ("everyone", person.principal)
+    return (*readers(conversation, person.principal), person.principal)
 
 
 def thread_link(conversation: ConversationRow, *, show_channel: bool) -> ThreadLink:

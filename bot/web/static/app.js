@@ -63,10 +63,14 @@
   // --- what somebody is typing survives a redrawn block
   document.addEventListener("htmx:oobBeforeSwap", (event) => {
     const { target, fragment } = event.detail;
-    if (!target?.classList?.contains("block")) return;
+    // The answer to a click and the answer to "what changed" may both bring the same new block.
+    const arrived = fragment.querySelector?.(".block");
+    if (arrived && !target.classList.contains("block") && document.getElementById(arrived.id)) event.detail.shouldSwap = false;
+    if (!target.classList.contains("block")) return;
     all("details[id]", target).forEach((old) => {
       const fresh = fragment.querySelector(`#${CSS.escape(old.id)}`);
       if (fresh) fresh.open = old.open;
+      old.removeAttribute("name"); // or the one that leaves closes the one that comes
     });
     all("textarea[id], input[id]:not([type=hidden])", target).forEach((old) => {
       if (old.value === old.defaultValue) return;
@@ -114,13 +118,23 @@
     clearTimeout(fading);
     fading = setTimeout(() => find("#notice").replaceChildren(), 9000);
   }
+  // A page that asked what changed and got no answer asks again: the next event may be far away.
+  const catchingUp = (element) => element.closest(".stream");
+  function later(element) {
+    connection(true);
+    setTimeout(() => element.isConnected && htmx.trigger(element, "sse:changed"), 2000);
+  }
+  document.addEventListener("htmx:afterOnLoad", (event) => {
+    if (catchingUp(event.detail.elt) && event.detail.successful !== false && event.detail.xhr.status < 400) connection(false);
+  });
   document.addEventListener("htmx:sendError", (event) => {
-    if (event.target.matches("form")) say(document.body.dataset.lost);
-    else connection(true);
+    if (catchingUp(event.target)) later(event.target);
+    else say(document.body.dataset.lost);
   });
   document.addEventListener("htmx:responseError", (event) => {
     const answer = event.detail.xhr;
-    if (!answer.getResponseHeader("HX-Reswap")) say(document.body.dataset[answer.status === 413 ? "large" : "failed"]);
+    if (catchingUp(event.target)) later(event.target);
+    else if (!answer.getResponseHeader("HX-Reswap")) say(document.body.dataset[answer.status === 413 ? "large" : "failed"]);
   });
   document.addEventListener("htmx:oobAfterSwap", (event) => { if (event.detail.target.id === "notice") fade(); });
 
