@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from store.text import tokens, tsvector_literal
+from store.text import lexemes, tsvector_literal
 
 __all__ = ["NewChunk", "content_hash", "embedding_text", "rows"]
 
@@ -52,7 +52,7 @@ def rows(title: str, chunks: Iterable[NewChunk]) -> list[Mapping[str, Any]]:
 
 
 def _row(title: str, chunk: NewChunk) -> Mapping[str, Any]:
-    terms = tokens(embedding_text(title, chunk.heading_path, chunk.text))
+    terms = lexemes(embedding_text(title, chunk.heading_path, chunk.text))
     return {
         "ordinal": chunk.ordinal,
         "heading_path": list(chunk.heading_path),
