@@ -15,6 +15,7 @@ from store.inbox import Inbox
 from store.queue import Queue, Timing, build_queue
 from store.reviews import Reviews
 from store.runs import Runs
+from store.search import Searcher, SearchSettings
 
 __all__ = [
     "DatabaseUnavailable",
@@ -40,12 +41,18 @@ class Store:
     deliveries: Deliveries
     runs: Runs
     documents: Documents
+    search: Searcher
     changes: Changes
 
 
 @asynccontextmanager
 async def open_store(
-    url: str, embedder: Embedder, *, pool_size: int = 8, timing: Timing | None = None
+    url: str,
+    embedder: Embedder,
+    *,
+    search: SearchSettings | None = None,
+    pool_size: int = 8,
+    timing: Timing | None = None,
 ) -> AsyncIterator[Store]:
     """Connect to a migrated database for the length of the block.
 
@@ -69,5 +76,6 @@ async def open_store(
             deliveries=Deliveries(engine),
             runs=Runs(engine),
             documents=Documents(engine, embedder),
+            search=Searcher(engine, embedder, search),
             changes=Changes(engine, database.conninfo),
         )
