@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import PurePath
 
 import structlog
-from store.documents import DocumentRow, NewDocument, VersionRow
-from store.embedding import Embedder
 
 from bot.settings import Ingest, Settings
 from store import Store
+from store.documents import DocumentRow, NewDocument, VersionRow
+from store.embedding import Embedder
 from store.errors import IngestError
 from store.spaces import Space
 
@@ -40,18 +40,14 @@ class Admin:
         if len(data) > limit * 1_000_000:
             raise IngestError("too_large", str(limit))
         readers = audience or self._settings.audiences.get(collection)
-        version = await self._store.documents.add(
+        return await self._store.documents.add(
             NewDocument(collection=collection, source=name, data=data, uploaded_by=by, audience=readers)
         )
-        if version.state == "pending":
-            await self._store.queue.defer(
-                "ingest", {"version_id": version.id}, lock=f"document:{version.document_id}", queue="ingest"
-            )
-        return version
 
     async def ingest(self, version_id: int, on_progress: OnProgress | None = None) -> VersionRow:
         """Job `ingest`: convert, split, embed, publish. A failure is the document's state, never an exception."""
-        from store.ingest.pipeline import IngestSettings, ingest  # Haystack: 3 s and 116 MB, in the worker only
+        # Haystack: 3 s and 116 MB, in the worker only.
+        from store.ingest.pipeline import IngestSettings, ingest
 
         chosen: Ingest = self._settings.ingest
 
@@ -75,7 +71,6 @@ class Admin:
             )
         except IngestError as error:
             log.info("ingest.failed", version=version_id, code=error.code)
-            await self._store.documents.fail(version_id, error.code, error.detail)
         await self._store.changes.notify("documents", {"version": version_id, "step": "finished"})
         return await self._store.documents.version(version_id)
 

@@ -75,7 +75,7 @@ async def open_store(
             reviews=Reviews(engine, queue),
             deliveries=Deliveries(engine),
             runs=Runs(engine),
-            documents=Documents(engine, embedder),
+            documents=Documents(engine, embedder, queue),
             search=Searcher(engine, embedder, search),
             changes=Changes(engine, database.conninfo),
         )

@@ -30,6 +30,7 @@ from store.chunks import NewChunk
 from store.database import transaction
 from store.embedding import Embedder
 from store.errors import NotFound
+from store.queue import INGEST, Queue
 from store.spaces import Space
 from store.text import clean
 
@@ -57,9 +58,11 @@ _collections, _documents, _versions, _chunks, _uploads = (
 class Documents:
     """The knowledge base's shelves. All methods are one transaction each, except `reindex`."""
 
-    def __init__(self, engine: AsyncEngine, embedder: Embedder) -> None:
+    def __init__(self, engine: AsyncEngine, embedder: Embedder, queue: Queue | None = None) -> None:
+        """Without a `queue` nothing ingests what `add` stores: the caller does."""
         self._engine = engine
         self._embedder = embedder
+        self._queue = queue
 
     # --- collections -------------------------------------------------------------------------------------------
 
@@ -99,7 +102,7 @@ class Documents:
     # --- documents ---------------------------------------------------------------------------------------------
 
     async def add(self, new: NewDocument) -> VersionRow:
-        """Store the bytes as the document's next version, to be ingested.
+        """Store the bytes as the document's next version, and the job that ingests them, all or nothing.
 
         Bytes that are current already, or wait to be, make no new version: theirs comes back.
         """
@@ -123,6 +126,14 @@ class Documents:
             )
             version = VersionRow(*added.one())
             await connection.execute(insert(_uploads).values(version_id=version.id, data=new.data))
+            if self._queue:
+                await self._queue.defer(
+                    "ingest",
+                    {"version_id": version.id},
+                    lock=f"document:{version.document_id}",
+                    queue=INGEST,
+                    connection=connection,
+                )
             return version
 
     async def list(self, collection: str | None = None) -> builtins.list[DocumentRow]:
