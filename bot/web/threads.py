@@ -54,6 +54,8 @@ def routes() -> list[Route]:
 
 async def home(request: Request, site: Site) -> Response:
     reader = site.pages.reader(request)
+    # They ask the sample handbook, and make no sense once it was taken out.
+    titles = await site.app.store.search.titles(["everyone", reader.person.principal])
     suggestions = [
         {
             "kind": kind,
@@ -61,6 +63,7 @@ async def home(request: Request, site: Site) -> Response:
             "texts": reader.t(f"home.suggest.{kind}").split("\n"),
         }
         for kind in SUGGESTIONS
+        if reader.t("home.sample") in titles
     ]
     return site.pages.page(
         request,

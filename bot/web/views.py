@@ -148,6 +148,7 @@ class Turn:
     asked_at: datetime
     state: str
     working: bool
+    news: str  # what a screen reader is told when it came to this: answered | held | failed
     gone: str
     live: Progress
     held: Held | None
@@ -246,6 +247,7 @@ def turn(facts: Facts, reader: Reader) -> Turn:
         asked_at=question.asked_at,
         state=question.state,
         working=working,
+        news=_news(question.state, answered),
         gone=gone,
         live=progress(facts.live, reader),
         held=_held(facts.reviews, reader) if question.state == "held" else None,
@@ -336,6 +338,12 @@ def progress(live: Live, reader: Reader) -> Progress:
         searched=live.searched,
         html=markdown(text, numbers),
     )
+
+
+def _news(state: str, answered: Answer | None) -> str:
+    if answered is None:
+        return "held" if state == "held" else ""
+    return "failed" if state == "failed" else "answered"
 
 
 def _held(reviews: Sequence[ReviewRow], reader: Reader) -> Held | None:

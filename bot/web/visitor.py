@@ -55,7 +55,8 @@ class Visitors:
         async def with_cookie(message: Message) -> None:
             if fresh and message["type"] == "http.response.start":
                 sent = MutableHeaders(scope=message)
-                if "set-cookie" not in sent:
+                # Only pages have forms: a probe, a file or a chat platform's event needs no session.
+                if "set-cookie" not in sent and sent.get("content-type", "").startswith("text/html"):
                     given = give_cookie(Response(), self._people, session, secure=secure)
                     sent.append("set-cookie", given.headers["set-cookie"])
             await send(message)

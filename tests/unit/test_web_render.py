@@ -2,7 +2,10 @@
 
 import html.parser
 import itertools
+import re
 from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,8 +17,10 @@ from bot.web.guard import from_us
 from bot.web.pages import Block
 from bot.web.render import Cite, around, excerpt, markdown
 from bot.web.send import Broadcast, Live, message
+from bot.web.site import DETAILS, SENTENCES
 from bot.web.views import passage
 from bot.web.visitor import preferred
+from bot.words import Words
 from rag_graph.contracts import Passage
 from store.changes import LISTENING, Change
 
@@ -295,3 +300,27 @@ async def test_a_slow_page_gets_the_latest_state_once() -> None:
         live, changed = await page.take(1)
     assert changed
     assert [len(answer.sentences) for answer in live] == [100]
+
+
+WEB = Path(str(files("bot.web")))
+SAID = re.compile(
+    r"""\bt\(\s*f?["']([a-z_0-9.]+)["'.{]"""
+    r"""|words\(\s*f?["']web\.([a-z_0-9.]+)["'{]"""
+    r'|"((?:error|feedback|ask)\.[a-z_]+(?<!html))"'
+)
+
+
+def test_every_sentence_a_page_asks_for_exists_and_none_is_left_over() -> None:
+    """Keys in templates and handlers are in the words files, and no key there has lost its page."""
+    sources = [
+        path.read_text(encoding="utf-8") for path in (*WEB.glob("*.py"), *WEB.glob("templates/*.html"))
+    ]
+    asked = {next(filter(None, found)) for source in sources for found in SAID.findall(source)}
+    asked |= {f"error.{key}" for key in (*DETAILS, *SENTENCES.values(), "database")}
+    known = {key.removeprefix("web.") for key in Words().keys("en") if key.startswith("web.")}
+    whole = {key for key in asked if not key.endswith(".")}
+    begun = tuple(key for key in asked if key.endswith("."))
+    assert {
+        key for key in whole if key not in known and not any(k.startswith(f"{key}.") for k in known)
+    } == set()
+    assert {key for key in known if key not in whole and not key.startswith(begun)} == set()

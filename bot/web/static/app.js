@@ -44,8 +44,12 @@
       if (!this.names.has(name)) { this.names.add(name); if (this.source) this.follow(name); }
     }
     again() {
-      // The browser retries by itself except after an answer that is no stream, such as a proxy's error page.
-      if (this.source?.readyState === EventSource.CLOSED) setTimeout(() => { if (this.source && !this.closed) this.open(); }, 1500);
+      // The browser retries by itself except after an answer that is no stream, such as a proxy's error page. Why
+      // it was none (signed out, say) is told by asking what changed.
+      if (this.source?.readyState !== EventSource.CLOSED) return;
+      setTimeout(() => { if (this.source && !this.closed) this.open(); }, 1500);
+      const asking = find(".stream [hx-get]");
+      if (asking) htmx.trigger(asking, "sse:changed");
     }
     look() {
       clearTimeout(this.leaving);
@@ -67,6 +71,8 @@
     const arrived = fragment.querySelector?.(".block");
     if (arrived && !target.classList.contains("block") && document.getElementById(arrived.id)) event.detail.shouldSwap = false;
     if (!target.classList.contains("block")) return;
+    const news = (root) => root.querySelector("[data-news]")?.dataset.news;
+    if (news(fragment) && news(fragment) !== news(target)) find("#announce").textContent = news(fragment);
     all("details[id]", target).forEach((old) => {
       const fresh = fragment.querySelector(`#${CSS.escape(old.id)}`);
       if (fresh) fresh.open = old.open;
@@ -133,7 +139,8 @@
   });
   document.addEventListener("htmx:responseError", (event) => {
     const answer = event.detail.xhr;
-    if (catchingUp(event.target)) later(event.target);
+    if (answer.status === 401) location.assign("/login");
+    else if (catchingUp(event.target)) later(event.target);
     else if (!answer.getResponseHeader("HX-Reswap")) say(document.body.dataset[answer.status === 413 ? "large" : "failed"]);
   });
   document.addEventListener("htmx:oobAfterSwap", (event) => { if (event.detail.target.id === "notice") fade(); });
