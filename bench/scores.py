@@ -13,8 +13,8 @@ from bench.question_set import Item, answers, covers
 class Reply:
     """What a chain did with one question; times are milliseconds.
 
-    `found` are the documents of the retrieved passages, best first, `window` the text of the first four of them
-    (the same number for every chain, whatever it would show), `cited` the documents that the answer points to, and
+    `found` are the documents of the retrieved passages, best first, `window` the first 2,000 characters of their
+    text (as much as four chunks of 500, whatever a chain would show), `cited` the documents that the answer points to, and
     `score` what a refusal goes by: a cosine or a confidence.
     """
 
@@ -73,7 +73,7 @@ def share(values: Sequence[bool | None]) -> dict[str, float | int]:
 #: The measures, in the order of the table: name, what it reads from a judgement.
 MEASURES: Mapping[str, Callable[[Judged], bool | None]] = {
     "first_hit": lambda j: j.first,
-    "answer_in_first_four": lambda j: j.in_window,
+    "answer_in_window": lambda j: j.in_window,
     "right_document_cited": lambda j: j.cited,
     "all_documents_cited": lambda j: j.cited_all,
     "only_right_documents_cited": lambda j: j.only_cited,

@@ -12,6 +12,7 @@ import pytest
 
 from bench import handbook_pdf
 from bench.question_set import FOLDER, HANDBOOK, Item, answers, covers, load, normalise, states
+from store.ingest.pdf import read_pdf
 
 ITEMS = load()
 ANSWERABLE = [item for item in ITEMS if item.kind != "absent"]
@@ -36,8 +37,7 @@ def text_of(document: str) -> str:
     path = HANDBOOK / document
     if path.suffix != ".pdf":
         return path.read_text(encoding="utf-8")
-    with pdfplumber.open(path) as pages:
-        return "\n".join(page.extract_text() for page in pages.pages)
+    return read_pdf(path.read_bytes()).markdown
 
 
 def figures(text: str) -> set[str]:
@@ -90,6 +90,16 @@ def test_the_pdf_has_a_table_that_crosses_a_page() -> None:
     for number, (text, _) in enumerate(pages, start=1):
         assert text.startswith("衡麓科技财务部")
         assert text.endswith(f"第 {number} 页 共 {len(pages)} 页")
+
+
+def test_the_table_that_crosses_a_page_is_read_as_one() -> None:
+    """Converted, the city table has one header and all its rows, and no running head stands in between."""
+    text = text_of(PDF)
+    rows = re.findall(r"^\| (?:<!-- page 2 -->)?(\S+) \| [ABC] \|", text, re.MULTILINE)
+    assert rows == [city[0] for city in handbook_pdf.CITIES]
+    assert text.count("| 城市 | 类别 |") == 1
+    assert "衡麓科技财务部" not in text
+    assert "共 3 页" not in text
 
 
 def test_city_limits_agree_with_the_expense_policy() -> None:
