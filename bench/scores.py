@@ -13,9 +13,9 @@ from bench.question_set import Item, answers, covers
 class Reply:
     """What a chain did with one question; times are milliseconds.
 
-    `found` are the documents of the retrieved passages, best first, `window` the first 2,000 characters of their
-    text (as much as four chunks of 500, whatever a chain would show), `cited` the documents that the answer points to, and
-    `score` what a refusal goes by: a cosine or a confidence.
+    `found` are the documents of the retrieved passages, best first; `window` is the first 2,000 characters of their
+    text (as much as four chunks of 500, whatever a chain would show); `cited` are the documents that the answer
+    points to; `score` is what a refusal goes by: a cosine or a confidence.
     """
 
     found: tuple[str, ...]
