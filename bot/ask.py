@@ -147,7 +147,7 @@ class Asking:
             await self._graphs.forget(row.conversation_id, row.id)
         else:
             await self._graphs.remember(row.conversation_id, as_turn(row))
-        await self._store.conversations.mark_remembered(row.id)
+        await self._store.conversations.mark_remembered(row.id, row.state)
 
     async def fail(self, question_id: str, reference: str) -> None:
         """The job gave up: say so in the thread. A failure is never silent (invariant 9)."""

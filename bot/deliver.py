@@ -51,7 +51,7 @@ class Deliverer:
     async def _send(self, row: DeliveryRow, again: bool) -> str:
         attempts = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=tenacity.wait_exponential_jitter(initial=0.2, max=5),
+            wait=tenacity.wait_exponential_jitter(multiplier=0.2, max=5),
             retry=tenacity.retry_if_exception_type((OSError, TimeoutError)),
             reraise=True,
         )

@@ -158,10 +158,14 @@ class Conversations:
             .order_by(questions.c.sequence)
         )
 
-    async def mark_remembered(self, question_id: str) -> None:
+    async def mark_remembered(self, question_id: str, state: str) -> None:
+        """The conversation's memory holds the turn as it was in `state`; a question that moved on since is still
+        due."""
         async with transaction(self._engine) as connection:
             await connection.execute(
-                update(questions).where(questions.c.id == question_id).values(remembered=True)
+                update(questions)
+                .where(questions.c.id == question_id, questions.c.state == state)
+                .values(remembered=True)
             )
 
     async def feedback(self, question_id: str, person: str, helpful: bool, reason: str = "") -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import structlog
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from procrastinate.schema import SchemaManager
@@ -23,6 +24,8 @@ from store.schema import REVISION
 from store.text import clean
 
 __all__ = ["Database", "connection_string", "migrate", "transaction"]
+
+log = structlog.get_logger(__name__)
 
 PGVECTOR = (0, 8, 6)  # 0.8.2 overflows in parallel HNSW builds, 0.8.3 corrupts indexes on vacuum
 MIGRATION_LOCK = 0x5169_6E6F_6666  # "Signoff", any number that nobody else uses
@@ -59,6 +62,13 @@ async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     with translated():
         async with engine.begin() as connection:
             yield connection
+
+
+CHECKPOINT_BYTES = """
+SELECT (SELECT coalesce(sum(pg_column_size(t)), 0) FROM checkpoints AS t WHERE thread_id = :thread)
+     + (SELECT coalesce(sum(pg_column_size(t)), 0) FROM checkpoint_blobs AS t WHERE thread_id = :thread)
+     + (SELECT coalesce(sum(pg_column_size(t)), 0) FROM checkpoint_writes AS t WHERE thread_id = :thread)
+"""
 
 
 class Database:
@@ -118,6 +128,12 @@ class Database:
         """
         return AsyncPostgresSaver(self._checkpoints, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
 
+    async def checkpoint_bytes(self, thread: str) -> int:
+        """Bytes that a LangGraph thread takes up in the checkpointer's three tables, as stored."""
+        async with transaction(self.engine) as connection:
+            found = await connection.scalar(text(CHECKPOINT_BYTES), {"thread": thread})
+        return int(found or 0)
+
     async def delete_checkpoints(self, threads: Collection[str]) -> None:
         """Forget LangGraph threads. Call it under the threads' own locks: a run in flight writes rows again."""
         saver = self.saver()
@@ -139,7 +155,8 @@ async def migrate(url: str) -> None:
             # A waiter in a blocking pg_advisory_lock holds a snapshot, and CREATE INDEX CONCURRENTLY inside the
             # lock waits for that snapshot: the two hung for ever.
             while not await _value(connection, "SELECT pg_try_advisory_lock(%s)", (MIGRATION_LOCK,)):
-                await asyncio.sleep(0.2)  # another process's lock is no event of ours
+                log.info("migrate.waiting")  # for another process that migrates
+                await asyncio.sleep(0.5)
             await connection.execute("SET statement_timeout = 0")
             await _ensure_pgvector(connection)
             await _upgrade(url)
@@ -168,6 +185,7 @@ async def _upgrade(url: str) -> None:
     engine = _engine(url, poolclass=NullPool)
     try:
         async with engine.begin() as connection:
+            await connection.execute(text("SET LOCAL statement_timeout = 0"))
             await connection.run_sync(_upgrade_to_head)
     finally:
         await engine.dispose()

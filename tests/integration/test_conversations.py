@@ -55,7 +55,7 @@ async def test_only_an_answer_can_be_corrected(store: Store) -> None:
     for number, end in enumerate(("answered", "withdrawn")):
         await store.inbox.accept(question(number))
         await store.conversations.set_state(f"q{number}", end, answer={"text": "first"})
-        await store.conversations.mark_remembered(f"q{number}")
+        await store.conversations.mark_remembered(f"q{number}", end)
     corrected: dict[str, Any] = {"answer": {"text": "second"}, "correction": True}
     assert await store.conversations.set_state("q0", "answered", **corrected)
     assert not await store.conversations.set_state("q1", "answered", **corrected)
@@ -82,7 +82,7 @@ async def test_turns_not_yet_remembered_are_found_in_order(store: Store) -> None
         await store.inbox.accept(question(number))
     for number in range(4):
         await store.conversations.set_state(f"q{number}", "answered", answer={"text": "yes"})
-    await store.conversations.mark_remembered("q0")
+    await store.conversations.mark_remembered("q0", "answered")
     await store.inbox.withdraw("q2")
     asking = await store.conversations.question("q4")
     late = await store.conversations.unremembered(CONVERSATION, asking.sequence)
@@ -92,8 +92,10 @@ async def test_turns_not_yet_remembered_are_found_in_order(store: Store) -> None
 async def test_a_held_turn_is_due_again_once_it_is_answered(store: Store) -> None:
     """It was remembered as "in review"; the answer must replace that."""
     await held(store)
-    await store.conversations.mark_remembered("q1")
+    await store.conversations.mark_remembered("q1", "held")
+    assert (await store.conversations.question("q1")).remembered
     await store.conversations.set_state("q1", "answered", answer={"text": "yes"})
+    await store.conversations.mark_remembered("q1", "held")
     assert not (await store.conversations.question("q1")).remembered
 
 

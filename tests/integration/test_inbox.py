@@ -127,7 +127,7 @@ async def test_a_deleted_question_that_was_answered_is_to_be_forgotten(store: St
     """Its turn becomes due again, for the memory job to take it out."""
     await store.inbox.accept(question())
     await store.conversations.set_state("q1", "answered", answer={"text": "yes"})
-    await store.conversations.mark_remembered("q1")
+    await store.conversations.mark_remembered("q1", "answered")
     assert await store.inbox.withdraw("q1")
     row = await store.conversations.question("q1")
     assert (row.state, row.remembered) == ("withdrawn", False)

@@ -1,0 +1,261 @@
+"""A team in Slack: the real application and listener against the stand-in, over either transport."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from pydantic import SecretStr
+
+from bot.app import App, Parts, open_app
+from bot.settings import Review, Search, Settings, Slack, Workspace
+from bot.slack import door
+from bot.slack.listen import Listener
+from bot.slack.send import SlackHouse
+from store.conversations import TERMINAL, QuestionRow
+from store.reviews import ReviewRow
+from tests.embedder import HashEmbedder
+from tests.emulators.slack.client import StandIn
+from tests.emulators.slack.limits import check_message, links, pings
+from tests.emulators.slack.scopes import Manifest
+from tests.knowledge import publish
+from tests.scenario.desk import HANDBOOK
+
+CONTRACT = "合同第 3.2 条规定多少日内付款？"
+LEAVE = "How many days of annual leave do I get?"
+BOT = "<@U0BOT>"
+OUTSIDERS = ("U0EXT",)
+
+
+@dataclass
+class Team:
+    """What a scenario has at hand: the people (`slack`), and our side to look at (`app`)."""
+
+    slack: StandIn
+    app: App
+    listener: Listener
+    house: SlackHouse
+
+    async def question(self, text: str) -> QuestionRow:
+        """The newest question with that text, as soon as it is stored."""
+
+        async def look() -> QuestionRow | None:
+            for conversation in await self.app.store.conversations.list("slack"):
+                for row in reversed(await self.app.store.conversations.questions(conversation.id)):
+                    if text in row.text:
+                        return row
+            return None
+
+        found: QuestionRow = await self.slack.until(look)
+        return found
+
+    async def ended(self, text: str) -> QuestionRow:
+        async def over() -> QuestionRow | None:
+            row = await self.question(text)
+            return row if row.state in TERMINAL else None
+
+        row: QuestionRow = await self.slack.until(over, 20)
+        return row
+
+    async def asked(self, text: str = LEAVE, user: str = "U0ADA", channel: str = "C0GEN", **more: Any) -> str:
+        """Mention the bot; the ts of the question, once it was answered in the thread."""
+        mention = text if channel.startswith("D") else f"{BOT} {text}"
+        ts = await self.slack.say(user, channel, mention, **more)
+        await self.ended(text)
+        return ts
+
+    async def held(self, text: str = CONTRACT, user: str = "U0ADA") -> tuple[str, dict[str, Any]]:
+        """Ask what a rule holds: the question's ts and its card as a reviewer sees it."""
+        ts = await self.slack.say(user, "C0GEN", f"{BOT} {text}")
+        return ts, await self.card(text)
+
+    async def card(self, text: str = CONTRACT) -> dict[str, Any]:
+        return await self.slack.until_seen("U0REV", "C0REVIEW", text)
+
+    async def review(self) -> ReviewRow:
+        return (await self.app.store.reviews.list())[-1]
+
+    async def quiet(self) -> None:
+        """Wait until nothing is on its way in either direction."""
+        await self.slack.do("settle")
+        await asyncio.sleep(0.1)
+
+    async def answers(self, channel: str, thread: str, user: str = "U0ADA") -> list[dict[str, Any]]:
+        """The bot's messages in a thread, ephemerals left out."""
+        shown = await self.slack.see(user, channel)
+        return [m for m in shown if m["by"] == "U0BOT" and m["thread"] == thread and not m["ephemeral"]]
+
+    # --- what must always hold
+
+    async def check_invariants(self) -> None:
+        """Of the whole scenario, from the stand-in's log and the database alone."""
+        world = await self.slack.world()
+        self._check_messages(world)
+        await self._check_reviews(world)
+        await self._check_answers(world)
+        unacked = [d for d in world["deliveries"] if d["kind"] == "event" and not d["acked"]]
+        assert unacked == []
+        outside = [
+            call for call in world["calls"] if (call.get("response") or {}).get("error") in OUTSIDE_LIMITS
+        ]
+        assert outside == []
+
+    def _check_messages(self, world: dict[str, Any]) -> None:
+        for channel in world["channels"].values():
+            for message in channel["messages"]:
+                if message["user"] != "U0BOT":
+                    continue
+                check_message(message["text"], message["blocks"])
+                assert pings(message["blocks"], message["text"]) == []
+                found = links(message["blocks"], message["text"])
+                assert all(link.startswith("https://signoff.slack.com/archives/") for link in found)
+                assert not message.get("unfurl")
+        for message in world["ephemerals"]:
+            assert message["to"] not in OUTSIDERS
+
+    async def _check_reviews(self, world: dict[str, Any]) -> None:
+        """Nothing of a waiting draft is outside the review channel; a decided card has no button that decides."""
+        for review in await self.app.store.reviews.list():
+            draft = str(review.draft["text"]).split("[1]")[0].strip()[:40]
+            shown = [
+                str(m["blocks"])
+                for channel in world["channels"].values()
+                if channel["id"] != "C0REVIEW"
+                for m in channel["messages"]
+                if m["user"] == "U0BOT"
+            ]
+            if review.state in ("pending", "rejected", "withdrawn"):
+                assert not any(draft in text for text in shown)
+            for message in world["channels"]["C0REVIEW"]["messages"]:
+                buttons = str(message["blocks"])
+                if review.state != "pending" and f"'{review.id}:{review.version_hash}'" in buttons:
+                    assert "review:approve" not in buttons
+
+    async def _check_answers(self, world: dict[str, Any]) -> None:
+        """One answer for each question: one delivery row, one message of that purpose."""
+        purposes: list[str] = []
+        for channel in world["channels"].values():
+            for message in channel["messages"]:
+                payload = (message.get("metadata") or {}).get("event_payload") or {}
+                if payload:
+                    purposes.append(f"{payload['purpose']}#{payload['part']}")
+        assert sorted(purposes) == sorted(set(purposes))
+
+
+# What only a message or call beyond Slack's rules is answered with.
+OUTSIDE_LIMITS = frozenset(
+    {"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "msg_too_long", "no_text", "invalid_arguments",
+     "missing_scope", "unknown_method", "invalid_chunks", "missing_recipient_user_id", "cannot_reply_to_message"}
+)  # fmt: skip
+
+
+def settings_for(slack: StandIn, folder: Path, *, socket: bool, **more: Any) -> Settings:
+    environment = slack.environment
+    return Settings(
+        home=folder,
+        config=folder / "signoff.toml",
+        workspace=Workspace(contact="the people desk"),
+        search=Search(retry_below=0.3, abstain_below=0.3),
+        review=Review(
+            reviewers=("slack:U0REV", "slack:U0REV2"),
+            admins=("slack:S0KB",),
+            channels=("slack:C0REVIEW",),
+            rules=({"name": "contracts", "collections": ["contracts"], "action": "hold"},),
+        ),
+        slack=Slack(
+            bot_token=SecretStr(environment["SLACK_BOT_TOKEN"]),
+            app_token=SecretStr(environment["SLACK_APP_TOKEN"]) if socket else None,
+            signing_secret=SecretStr(environment["SLACK_SIGNING_SECRET"]),
+            api_url=environment["SLACK_API_URL"],
+            **more,
+        ),
+    )
+
+
+@asynccontextmanager
+async def slack_team(
+    slack: StandIn,
+    database_url: str,
+    folder: Path,
+    *,
+    transport: str = "socket",
+    manifest: str = "slack.yaml",
+    parts: Parts | None = None,
+    queues: Sequence[str] = ("answers",),
+    fresh: bool = True,
+    **more: Any,
+) -> AsyncIterator[Team]:
+    """The application at work, its handbook published, connected over `transport` (socket or http). `fresh` empties
+    the stand-in first; without it this is a restart."""
+    content = Manifest.read(Path(__file__).parents[2] / "manifests" / manifest).content
+    if fresh:
+        await slack.do("reset", manifest=content)
+    embedder = HashEmbedder()
+    settings = settings_for(slack, folder, socket=transport == "socket", **more)
+    async with open_app(settings, database_url, parts or Parts(embedder=embedder)) as app:
+        for (collection, source), texts in HANDBOOK.items():
+            if not await app.admin.list(collection):
+                await publish(app.store, embedder, collection, source, texts)
+        async with connected(slack, app) as team:
+            works = [asyncio.create_task(app.store.queue.run_worker(list(queues)))] if queues else []
+            try:
+                yield team
+            finally:
+                for work in works:
+                    work.cancel()
+                await asyncio.gather(*works, return_exceptions=True)
+
+
+@asynccontextmanager
+async def connected(slack: StandIn, app: App) -> AsyncIterator[Team]:
+    """A listener for `app`, over the transport that its settings name."""
+    listener = door.listener_of(app)
+    house = app.platforms["slack"]
+    assert listener is not None
+    assert isinstance(house, SlackHouse)
+    serving = _socket(slack, listener) if listener.uses_socket else _http(slack, listener)
+    async with serving:
+        yield Team(slack, app, listener, house)
+
+
+@asynccontextmanager
+async def _socket(slack: StandIn, listener: Listener) -> AsyncIterator[None]:
+    running = asyncio.create_task(listener.run_socket())
+
+    async def there() -> bool:
+        if running.done():
+            running.result()
+        return int((await slack.world())["connections"]) > 0
+
+    await slack.until(there)
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _http(slack: StandIn, listener: Listener) -> AsyncIterator[None]:
+    async def site(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    await listener.start()
+    config = uvicorn.Config(door.beside(site, listener), port=0, log_config=None, lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    await slack.do("listen", url=f"http://127.0.0.1:{port}/slack/events")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+        await listener.finish()
