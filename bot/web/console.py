@@ -73,9 +73,12 @@ async def upload(request: Request, site: Site) -> Response:
         raise HTTPException(400, "files")
     refused: list[Failure] = []
     known = 0
+    limit = site.app.settings.ingest.max_megabytes
     for file in files:
         name = clean(PurePosixPath((file.filename or "").replace("\\", "/")).name) or "file"
         try:
+            if (file.size or 0) > limit * 1_000_000:  # known before it is read into memory
+                raise IngestError("too_large", f"{limit} MB")
             version = await site.app.admin.upload(
                 name, await file.read(), collection=collection, by=reader.person.principal, audience=readers
             )

@@ -50,7 +50,10 @@ def needs(need: Need, handler: Handler) -> Callable[[Request], Awaitable[Respons
             raise HTTPException(401)
         if (need == "reviewer" and not person.reviewer) or (need == "admin" and not person.admin):
             raise HTTPException(403, "role")
-        return await handler(request, site_of(request))
+        try:
+            return await handler(request, site_of(request))
+        finally:
+            await request.close()  # the temporary files of a form
 
     return endpoint
 
