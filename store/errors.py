@@ -63,10 +63,26 @@ class IngestError(StoreError):
         self.detail = detail
 
 
+def is_outage(error: BaseException) -> bool:
+    """Whether `error` says that the database is away, and not that a statement went wrong.
+
+    SQLSTATE classes: 08 connection, 53 out of resources, 57P shutdown and start-up; none where no answer came.
+    A deadlock or a statement's time-out is no outage: repeating it for ever would hide it.
+    """
+    driver = getattr(error, "orig", error)
+    if isinstance(error, DatabaseUnavailable | sqlalchemy.exc.TimeoutError | sqlalchemy.exc.InterfaceError):
+        return True
+    if not isinstance(driver, psycopg.OperationalError):
+        return False
+    return driver.sqlstate is None or driver.sqlstate.startswith(("08", "53", "57P"))
+
+
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the driver's connection failures into `DatabaseUnavailable`; let everything else through."""
+    """Turn the driver's failures to reach the database into `DatabaseUnavailable`; let everything else through."""
     try:
         yield
-    except (psycopg.OperationalError, sqlalchemy.exc.OperationalError, sqlalchemy.exc.TimeoutError) as error:
-        raise DatabaseUnavailable from error
+    except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError) as error:
+        if is_outage(error):
+            raise DatabaseUnavailable from error
+        raise

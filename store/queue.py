@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import procrastinate
-import psycopg
 from procrastinate import exceptions
 from procrastinate.retry import BaseRetryStrategy
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.errors import DatabaseUnavailable, translated
+from store.errors import DatabaseUnavailable, is_outage, translated
 from store.worker import QueueApp, Timing, serve
 
 __all__ = ["ANSWERS", "INGEST", "Queue", "Retry", "Timing", "build_queue"]
@@ -26,8 +25,6 @@ INGEST = "ingest"
 CONCURRENCY: Mapping[str, int] = {ANSWERS: 8, INGEST: 2}
 # Tries beyond `Retry.attempts` that a job gets when it kills its worker each time (out of memory, say).
 CRASHES = 20
-# Also as the checkpointer raises it, which knows nothing of our errors.
-DATABASE_DOWN = (DatabaseUnavailable, psycopg.OperationalError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class _Strategy(BaseRetryStrategy):
     ) -> procrastinate.RetryDecision | None:
         if not isinstance(exception, Exception):
             return _again(0)
-        if isinstance(exception, (NotGivenUp, *DATABASE_DOWN)):
+        if isinstance(exception, NotGivenUp) or is_outage(exception):
             return _again(self._rule.longest_seconds)
         failures = job.attempts + 1
         return None if failures >= self._rule.attempts else _again(self._rule.pause(failures))
@@ -112,10 +109,9 @@ class Queue:
                 raise RuntimeError(f"job {context.job.id} ({name}) never came to its end in {failures} tries")
             try:
                 await function(**args)
-            except DATABASE_DOWN:
-                raise
-            except Exception:
-                if failures + 1 >= retry.attempts:
+            except Exception as error:
+                # Outages also as the checkpointer raises them, which knows nothing of our errors.
+                if not is_outage(error) and failures + 1 >= retry.attempts:
                     await _give_up(exhausted, args)
                 raise
 
@@ -192,7 +188,7 @@ def _queue_errors() -> Iterator[None]:
     try:
         yield
     except exceptions.ConnectorException as error:
-        if isinstance(error.__cause__, psycopg.OperationalError):
+        if error.__cause__ is not None and is_outage(error.__cause__):
             raise DatabaseUnavailable from error
         raise
 

@@ -10,6 +10,7 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from store import Store
 from store.database import Database, connection_string, transaction
@@ -103,6 +104,18 @@ async def test_a_database_that_does_not_answer_is_named(
     with pytest.raises(DatabaseUnavailable):
         await nobody.open()
     await nobody.close()
+
+
+async def test_a_statement_that_fails_is_not_an_outage(store: Store) -> None:
+    """A time-out would be repeated for ever if it were taken for a database that is away."""
+
+    async def slow() -> None:
+        async with transaction(store.database.engine) as connection:
+            await connection.execute(text("SET LOCAL statement_timeout = '50ms'"))
+            await connection.execute(text("SELECT pg_sleep(5)"))
+
+    with pytest.raises(OperationalError, match="statement timeout"):
+        await slow()
 
 
 async def test_nothing_is_prepared_on_the_server(store: Store) -> None:

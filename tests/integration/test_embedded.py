@@ -202,8 +202,8 @@ def test_a_stale_pid_that_is_now_a_stranger_does_not_block(server: EmbeddedPostg
 
 
 def test_a_killed_initdb_is_done_again(make: Make) -> None:
-    """What a first start left half made is not taken for a cluster."""
-    half = make("half")
+    """What a first start left half made is not taken for a cluster. (Homes have spaces and accents in their names.)"""
+    half = make("half 一半, it's")
     (half.base / "initdb").mkdir(parents=True)
     (half.base / "initdb" / "PG_VERSION").write_text("18\n")
     (half.base / "initdb.password").write_text("left over")
@@ -248,6 +248,41 @@ def test_the_log_does_not_quote_people(server: EmbeddedPostgres) -> None:
     logged = "".join(path.read_text() for path in (server.base / "log").iterdir())
     assert "database system is ready" in logged
     assert "Ada" not in logged
+
+
+def test_another_spelling_of_the_home_finds_the_same_server(
+    server: EmbeddedPostgres, make: Make, folder: Path
+) -> None:
+    """Through a link the running server is adopted: a second one on the same data would destroy it."""
+    url = server.start()
+    (folder / "link").symlink_to(folder / "home")
+    assert make("link").start() == url
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root runs from a copy")
+def test_a_running_server_keeps_the_software_it_runs_from(server: EmbeddedPostgres, make: Make) -> None:
+    """Adopting removes nothing; the next launch removes what nobody runs from any more."""
+    server.start()
+    older = server.base / "software-18.0.0"
+    older.mkdir()
+    make("home").start()
+    assert older.exists()
+    server.stop()
+    server.start()
+    assert not older.exists()
+
+
+def test_a_home_that_a_shell_would_read_is_refused(make: Make) -> None:
+    """pg_ctl passes its paths through a shell."""
+    with pytest.raises(EmbeddedPostgresFailed, match="Choose a home"):
+        make("$(touch here)").start()
+
+
+def test_a_home_that_cannot_be_made_says_so(make: Make, folder: Path) -> None:
+    """A file where the folder should be: one sentence instead of a traceback."""
+    (folder / "file").write_text("")
+    with pytest.raises(EmbeddedPostgresFailed, match="no place to live"):
+        make("file/home").start()
 
 
 def test_a_broken_cluster_says_why(make: Make) -> None:
