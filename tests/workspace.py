@@ -83,9 +83,10 @@ async def workspace(
     """Serve the workspace over the migrated database at `url`; `working` answers and ingests as well."""
     async with open_app(settings, url, deterministic()) as app:
         port = port or free_port()
+        site = build_site(app, personas=personas)
         server = uvicorn.Server(
             uvicorn.Config(
-                build_site(app, personas=personas),
+                site,
                 host="127.0.0.1",
                 port=port,
                 log_config=None,
@@ -100,6 +101,7 @@ async def workspace(
                 await asyncio.sleep(0.01)
             yield Served(app, f"http://127.0.0.1:{port}")
         finally:
+            site.state.site.broadcast.close()
             server.should_exit = True
             for task in tasks[1:]:
                 task.cancel()

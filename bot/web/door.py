@@ -96,7 +96,7 @@ def feed(site: Site, topics: Sequence[str], draw: Callable[[Live], str] | None =
     async def messages() -> AsyncIterator[str]:
         with site.broadcast.subscribe(topics) as page:
             yield "retry: 1000\n\n" + message("changed")
-            while True:
+            while not page.over:
                 live, changed = await page.take(PING_SECONDS)
                 if draw is not None:
                     for answer in live:

@@ -49,6 +49,7 @@ class Subscription:
 
     topics: tuple[str, ...]
     changed: bool = False
+    over: bool = False  # the server closes: the stream ends, and the browser tries again by itself
     live: dict[str, Live] = field(default_factory=dict)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -95,6 +96,13 @@ class Broadcast:
     def live(self, question_id: str) -> Live:
         """How far the answer to a question has come, as far as this process has heard."""
         return self._live.get(question_id, Live(question_id))
+
+    def close(self) -> None:
+        """End every open stream: a server that stops waits for them otherwise. The browsers come back by
+        themselves."""
+        for page in self._pages:
+            page.over = True
+            page.woken.set()
 
     @contextlib.contextmanager
     def subscribe(self, topics: Sequence[str]) -> Iterator[Subscription]:

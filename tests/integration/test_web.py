@@ -511,9 +511,9 @@ async def test_a_late_click_reads_who_decided(served: Served, browser: Browser) 
     """The second decision changes nothing and is told about the first."""
     passage = await document(served, "Clause 3.2")
     review = await held(served, await question(served, "What?"), passage)
-    path, draft = f"/~reviewer/review/{review.id}", {"version_hash": review.version_hash}
-    assert "approved" in (await browser.post(path, verb="approve", **draft)).text
-    late = await browser.post(path, verb="reject", reason="other", **draft)
+    path, draft = f"/~reviewer/review/{review.id}", review.version_hash
+    assert "approved" in (await browser.post(path, verb="approve", version_hash=draft)).text
+    late = await browser.post(path, verb="reject", reason="other", version_hash=draft)
     assert "Reviewer was faster: approved" in late.text
     assert (await served.app.store.reviews.get(review.id)).state == "approved"
 
@@ -563,6 +563,19 @@ async def test_a_rejection_carries_reason_hint_and_question(served: Served, brow
     assert decision is not None
     assert (decision["reason"], decision["hint"]) == ("out_of_date", "see 2026")
     assert decision["question"] == "What does clause 3.2 say in 2026?"
+
+
+async def test_the_desk_lists_what_was_decided_last(served: Served, browser: Browser) -> None:
+    """Waiting ones first, oldest on top; below them the decided ones, the last decision on top."""
+    passage = await document(served, "Clause 3.2")
+    reviews = [
+        await held(served, await question(served, text), passage) for text in ("One?", "Two?", "Three?")
+    ]
+    for review in (reviews[1], reviews[0]):
+        path = f"/~reviewer/review/{review.id}"
+        await browser.post(path, verb="approve", version_hash=review.version_hash)
+    listed = re.findall(r'id="queue-(\d+)"', (await browser.get("/~reviewer/review")).text)
+    assert listed == [str(reviews[number].id) for number in (2, 0, 1)]
 
 
 async def test_a_decision_without_scripts_works_too(served: Served, browser: Browser) -> None:
