@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rag_graph.models import ModelUnavailable
-
 from store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -36,7 +35,16 @@ async def examine(app: "App") -> list[Finding]:
             findings.append(await check(app))
         except StoreError as error:
             findings.append(Finding(name, False, type(error).__name__, str(error)))
-    return findings
+    return [*findings, *await _slack(app)]
+
+
+async def _slack(app: "App") -> list[Finding]:
+    if app.settings.slack is None:
+        return []
+    from bot.slack import doctor, send  # slack-sdk, only where it is set up
+
+    house = app.platforms.get("slack")
+    return await doctor.examine_slack(app, house) if isinstance(house, send.SlackHouse) else []
 
 
 async def _database(app: "App") -> Finding:

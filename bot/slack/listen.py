@@ -8,7 +8,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Coroutine
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -154,7 +155,7 @@ class Listener:
             logger=quiet,
             name="signoff",
             client=AsyncWebClient(base_url=self._settings.api_url),
-            authorize=self._authorize,
+            authorize=_as(self._house),
             signing_secret=secret.get_secret_value() if secret else "",
             process_before_response=True,
             attaching_conversation_kwargs_enabled=False,
@@ -177,17 +178,6 @@ class Listener:
             register(everything)(_acknowledged)
         bolt.error(_failed)
         return bolt
-
-    async def _authorize(self, **_: Any) -> AuthorizeResult:
-        """Bolt's own authorisation answers 200 when Slack is unreachable, and the event is lost; this one raises."""
-        ours = await self._house.people.identity()
-        return AuthorizeResult(
-            enterprise_id=ours.enterprise_id,
-            team_id=ours.team_id,
-            bot_user_id=ours.user_id,
-            bot_id=ours.bot_id,
-            bot_token=self._settings.bot_token.get_secret_value(),
-        )
 
     # --- events
 
@@ -343,7 +333,7 @@ class Listener:
         )
 
     async def _on_lost(self, event: dict[str, Any]) -> None:
-        log.error("slack.lost", event=event.get("type"))
+        log.error("slack.lost", what=event.get("type"))
 
     # --- words
 
@@ -358,6 +348,22 @@ class Listener:
         language = language_of(said.text)
         text = self._words(language, "slack.away", age=age(self._words, language, said.sent_at, setting.now))
         await self._house.whisper(said.channel, said.user, text, said.thread or None)
+
+
+def _as(house: SlackHouse) -> Callable[[], Awaitable[AuthorizeResult]]:
+    """Bolt's own authorisation answers 200 when Slack is unreachable, and the event is lost; this one raises."""
+
+    async def authorize() -> AuthorizeResult:
+        ours = await house.people.identity()
+        return AuthorizeResult(
+            enterprise_id=ours.enterprise_id,
+            team_id=ours.team_id,
+            bot_user_id=ours.user_id,
+            bot_id=ours.bot_id,
+            bot_token=house.settings.bot_token.get_secret_value(),
+        )
+
+    return authorize
 
 
 async def _rate_limited(body: dict[str, Any], next: Any) -> BoltResponse | None:
@@ -379,15 +385,21 @@ async def _acknowledged(ack: Any) -> None:
 
 async def _failed(error: Exception, body: dict[str, Any]) -> BoltResponse:
     """Not acknowledged: Slack repeats an event, and shows a warning for a click."""
-    log.error("slack.failed", error=type(error).__name__, event=body.get("event_id"), exc_info=error)
+    log.error("slack.failed", error=type(error).__name__, payload=body.get("event_id"), at=_where(error))
     return BoltResponse(status=503, body="")
 
 
 async def _logged(work: Awaitable[Any]) -> None:
     try:
         await work
-    except Exception:
-        log.exception("slack.afterwards")
+    except Exception as error:  # noqa: BLE001 - nobody waits for it: its failure must reach the log, whatever it is
+        log.error("slack.afterwards", error=type(error).__name__, at=_where(error))
+
+
+def _where(error: BaseException) -> str:
+    """The file and line that raised it. Not the traceback: its values are people's text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
 
 
 def _code(error: SlackApiError) -> str:

@@ -197,7 +197,7 @@ async def slack_team(
     settings = settings_for(slack, folder, socket=transport == "socket", **more)
     async with open_app(settings, database_url, parts or Parts(embedder=embedder)) as app:
         for (collection, source), texts in HANDBOOK.items():
-            if not await app.admin.list(collection):
+            if fresh:
                 await publish(app.store, embedder, collection, source, texts)
         async with connected(slack, app) as team:
             works = [asyncio.create_task(app.store.queue.run_worker(list(queues)))] if queues else []

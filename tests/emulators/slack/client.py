@@ -16,6 +16,8 @@ import aiohttp
 from tests.emulators.slack.world import Json
 
 ROOT = Path(__file__).parents[3]
+# A step waits for the app's acknowledgement; an app that hangs must fail its test, not stop the suite.
+PATIENCE = aiohttp.ClientTimeout(total=30)
 
 
 class Impossible(AssertionError):
@@ -60,7 +62,7 @@ class StandIn:
     async def do(self, step: str, **arguments: Any) -> Any:
         """Any step by name. Raises `Impossible` where no person could have done it."""
         async with (
-            aiohttp.ClientSession() as session,
+            aiohttp.ClientSession(timeout=PATIENCE) as session,
             session.post(f"{self.base}/_drive", json={"do": step, **arguments}) as response,
         ):
             response.raise_for_status()
@@ -71,7 +73,7 @@ class StandIn:
 
     async def world(self) -> Json:
         async with (
-            aiohttp.ClientSession() as session,
+            aiohttp.ClientSession(timeout=PATIENCE) as session,
             session.get(f"{self.base}/_world") as response,
         ):
             return dict(await response.json())

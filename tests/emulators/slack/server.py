@@ -60,6 +60,7 @@ class Server:
         self.app.add_routes(
             [
                 web.post("/api/{method}", self._api),
+                web.get("/api/{method}", self._api),
                 web.get("/socket/{ticket}", self._socket),
                 web.get("/files/{file}/{name}", self._file),
                 web.post("/response/{ticket}", self._response),
@@ -280,6 +281,11 @@ class Server:
         self.delivery.url = url
         return {}
 
+    async def do_listen(self, url: str) -> Json:
+        """Where signed HTTP goes from now on."""
+        self.delivery.url = url
+        return {}
+
     async def do_wind(self, seconds: float) -> Json:
         self.world.clock.wind(seconds)
         return {"now": self.world.clock.now()}
@@ -291,6 +297,24 @@ class Server:
     async def do_trouble(self, **faults: Any) -> Json:
         self.delivery.faults = Faults(**faults)
         return {}
+
+    async def do_forge(self, text: str) -> Json:
+        """A mention that somebody else signed."""
+        secret, self.delivery.secret = self.delivery.secret, "wrong"
+        said = await self.driver.say("U0ADA", "C0GEN", text, wait=False, only="app_mention")
+        parcel = self.delivery.parcels[-1]
+        while not parcel.attempts or "outcome" not in parcel.attempts[0]:
+            await asyncio.sleep(0.01)
+        parcel.due = float("inf")  # never again
+        parcel.given_up = True
+        self.delivery.secret = secret
+        return {**said, "outcome": parcel.attempts[0]["outcome"]}
+
+    async def do_payload(self, kind: str, body: Json) -> Json:
+        """Send a payload as it is."""
+        parcel = self.delivery.send(kind, body)
+        await parcel.done.wait()
+        return parcel.public()
 
     async def do_replay(self, index: int = -1, wait: bool = True) -> Json:
         """Send an earlier payload once more, whatever became of it."""
@@ -347,7 +371,7 @@ async def _arguments(request: web.Request) -> Json:
     if "json" in request.content_type:
         body = await request.json()
         return dict(body) if isinstance(body, dict) else {}
-    form: Json = {key: value for key, value in (await request.post()).items()}
+    form: Json = {**request.query, **(await request.post())}
     for name in PACKED:
         if isinstance(form.get(name), str):
             form[name] = json.loads(form[name])
