@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 
 import pytest
 from haystack import Pipeline
+from reportlab.platypus import PageBreak
 from sqlalchemy import text
 
+from store import Store
 from store.database import Database
 from store.documents import Documents, NewChunk, NewDocument
 from store.embedding import NoEmbedder
@@ -19,6 +21,7 @@ from store.errors import EmbeddingFailed, IngestError, NotFound
 from store.ingest.component import SignoffRetriever
 from store.ingest.pipeline import IngestSettings, ingest
 from store.passages import Passage, SearchResult
+from store.search import Searcher
 from tests import documents as make
 from tests.embedder import HashEmbedder
 
@@ -310,3 +313,39 @@ async def test_a_synchronous_run_on_the_loop_is_refused() -> None:
     retriever = SignoffRetriever(Searching())
     with pytest.raises(RuntimeError, match="run_async"):
         retriever.run("x", ["everyone"])
+
+
+async def test_what_was_ingested_is_found_by_its_readers(store: Store, embedder: HashEmbedder) -> None:
+    """Search finds an ingested passage with its heading and page, for those who may read it and nobody else."""
+    pdf = make.document(
+        ("Leave policy", make.TITLE), PageBreak(), ("Annual", make.HEADING), ("Ten days a year.", make.BODY)
+    )
+    version = await store.documents.add(NewDocument("hr", "leave.pdf", pdf, audience=("web:#hr",)))
+    await ingest(store, embedder, version.id, settings=SETTINGS)
+    found = (await store.search.search("annual leave days", ["web:#hr"], top_k=1)).passages
+    assert [(p.text, p.title, p.heading_path, p.page) for p in found] == [
+        ("Ten days a year.", "Leave policy", ("Annual",), 2)
+    ]
+    assert not (await store.search.search("annual leave days", ["everyone"])).passages
+    await store.documents.set_audience(version.document_id, ["everyone"])
+    assert (await store.search.search("annual leave days", ["everyone"])).passages
+    await store.documents.remove(version.document_id)
+    assert not (await store.search.search("annual leave days", ["everyone"])).passages
+
+
+async def test_search_follows_the_space_that_was_switched_to(store: Store, embedder: HashEmbedder) -> None:
+    """After reindexing for another model, a search with that model uses vectors and is not degraded."""
+
+    class Wide(HashEmbedder):
+        model = "hash-128"
+        dimension = 128
+
+    version = await store.documents.add(NewDocument("hr", "leave.md", LEAVE))
+    await ingest(store, embedder, version.id, settings=SETTINGS)
+    wide = Wide()
+    await store.documents.reindex(wide)
+    found = await Searcher(store.database.engine, wide).search("annual leave", ["everyone"])
+    assert found.degraded == ()
+    assert found.passages[0].vector_rank is not None
+    old = await store.search.search("annual leave", ["everyone"])
+    assert old.degraded == ("embedding",)
