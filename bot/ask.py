@@ -86,9 +86,11 @@ class Asking:
             return None
         if change.text is None:
             await self._store.inbox.withdraw(row.id)
+            await self._redraw_later(row.id)
             await self._graphs.forget(row.conversation_id, row.id)
             return None
         await self._store.inbox.supersede(row.id)
+        await self._redraw_later(row.id)
         conversation = await self._store.conversations.get(row.conversation_id)
         return await self.accept(
             Incoming(
@@ -207,6 +209,11 @@ class Asking:
                 review_id=review_id,
             )
         )
+
+    async def _redraw_later(self, question_id: str) -> None:
+        """A question that is over leaves no card with live buttons."""
+        for review in await self._store.reviews.for_question(question_id):
+            await self._store.queue.defer("redraw", {"review_id": review.id}, lock=f"card:{review.id}")
 
     async def _remember_later(self, row: QuestionRow) -> None:
         await self._store.queue.defer(

@@ -229,9 +229,6 @@ class Clicks:
         if question is not None and key == "withdrawn":
             change = Change("slack", f"{question.id}:stop", question.id, question.asker, None)
             await self._app.asking.change(change)
-            for review in await self._app.store.reviews.for_question(question.id):
-                lock = f"card:{review.id}"
-                await self._app.store.queue.defer("redraw", {"review_id": review.id}, lock=lock)
         await ack()
         self._later(self._answer(body, self._words(self._language, f"slack.{key}")))
 

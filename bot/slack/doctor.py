@@ -31,6 +31,7 @@ NEEDED = frozenset(
 BETTER = {
     "channels:history": "follow-ups in public threads need a mention",
     "groups:history": "follow-ups in private threads need a mention",
+    "im:write": "a direct message with an unknown result is not looked up",
     "assistant:write": "no suggested prompts",
     "usergroups:read": "administrators by user group are not recognised",
 }

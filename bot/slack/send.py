@@ -81,8 +81,13 @@ class SlackHouse:
         Raises `OSError` for what may pass, `NotTaken` for what will not, `ResultUnknown` where it cannot be looked up.
         """
         stream_ts = await self._finished_stream(purpose)
-        if address.get("response_url") and await self._respond(purpose, address, reply):
-            return str(Posted(str(address["channel"]), (), purpose))
+        if address.get("response_url"):
+            if await self._respond(purpose, address, reply):
+                return str(Posted(str(address["channel"]), (), purpose))
+            # Asked in private: what cannot be whispered any more goes to its author alone, never to the channel.
+            address = {
+                name: address[name] for name in ("user", "again", "asked_in", "private") if name in address
+            }
         try:
             return await self._deliver(purpose, address, reply, stream_ts)
         except NotTaken as error:
@@ -126,6 +131,8 @@ class SlackHouse:
 
     async def _deliver(self, purpose: str, address: Mapping[str, Any], reply: Reply, stream_ts: str) -> str:
         found: dict[int, str] = {0: stream_ts} if stream_ts else {}
+        if not address.get("channel"):
+            address = {**address, "channel": await self._direct(str(address["user"]))}
         if address.get("again"):
             found |= await self._find(purpose, address)
         try:
@@ -141,7 +148,7 @@ class SlackHouse:
     async def _post_all(
         self, purpose: str, address: Mapping[str, Any], shown: list[Message], found: Mapping[int, str]
     ) -> str:
-        channel, thread = str(address.get("channel") or address.get("user")), address.get("thread")
+        channel, thread = str(address["channel"]), address.get("thread")
         parts: list[str] = []
         for part, message in enumerate(shown):
             known = found.get(part)
@@ -169,6 +176,13 @@ class SlackHouse:
             **message.arguments(),
         )
 
+    async def _direct(self, user: str) -> str:
+        """The channel of the direct messages with `user`; without im:write their own id, which can be written to."""
+        if not await self.people.can("im:write"):
+            return user
+        answer = await self.calls(self.calls.client.conversations_open, users=user)
+        return str(answer["channel"]["id"])
+
     async def _respond(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> bool:
         """Answer a command where only its author sees it; False when it has to be a direct message instead: it was
         signed off later, it is longer than one message, or the address has expired."""
@@ -184,9 +198,9 @@ class SlackHouse:
 
     async def _find(self, purpose: str, address: Mapping[str, Any]) -> dict[int, str]:
         """The parts of this purpose that Slack has already."""
-        channel, thread = address.get("channel"), address.get("thread")
-        if not channel:
-            raise ResultUnknown(purpose)
+        channel, thread = str(address["channel"]), address.get("thread")
+        if channel.startswith(("U", "W")):
+            raise ResultUnknown(purpose)  # a person's id can be written to, but not looked through
         client = self.calls.client
         try:
             if thread:

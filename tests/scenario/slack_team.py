@@ -64,7 +64,13 @@ class Team:
         """Mention the bot; the ts of the question, once it was answered in the thread."""
         mention = text if channel.startswith("D") else f"{BOT} {text}"
         ts = await self.slack.say(user, channel, mention, **more)
-        await self.ended(text)
+        row = await self.ended(text)
+
+        async def sent() -> bool:
+            rows = await self.app.store.deliveries.for_question(row.id)
+            return any(r.kind in ("answer", "declined") and r.state in ("sent", "unknown") for r in rows)
+
+        await self.slack.until(sent, 20)
         return ts
 
     async def held(self, text: str = CONTRACT, user: str = "U0ADA") -> tuple[str, dict[str, Any]]:

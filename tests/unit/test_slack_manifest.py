@@ -21,7 +21,7 @@ HEARD = {
 def methods() -> set[str]:
     """The Web API methods that the house calls, in Slack's spelling."""
     source = "\n".join(path.read_text(encoding="utf-8") for path in HOUSE.glob("*.py"))
-    found = set(re.findall(r"\bclient\.([a-z]+_\w+)", source)) - {"is_connected"}
+    found = set(re.findall(r"client\.([a-z]+_\w+)", source)) - {"is_connected"}
     return {name.replace("_", ".") for name in found}
 
 

@@ -17,6 +17,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "usergroups.users.list": ("usergroups:read",),
     "conversations.info": ("{kind}:read",),
     "conversations.members": ("{kind}:read",),
+    "conversations.open": ("im:write",),
     "conversations.replies": ("{kind}:history",),
     "conversations.history": ("{kind}:history",),
     "chat.postMessage": ("chat:write",),

@@ -81,6 +81,14 @@ def conversations_members(world: World, manifest: Manifest, arguments: Json) -> 
     return {"members": members[start : start + size], "response_metadata": {"next_cursor": after}}
 
 
+@method("conversations.open")
+def conversations_open(world: World, manifest: Manifest, arguments: Json) -> Json:
+    user = world.users.get(str(arguments.get("users", "")))
+    if user is None:
+        raise Refused("user_not_found")
+    return {"channel": {"id": world.im(user.id).id}}
+
+
 @method("conversations.replies")
 def conversations_replies(world: World, manifest: Manifest, arguments: Json) -> Json:
     channel = _channel(world, manifest, "conversations.replies", arguments)
