@@ -12,7 +12,7 @@ __all__ = ["SOFT", "Cutter", "between_characters", "first_end", "last_end"]
 
 # A numbered clause opens a thought of its own: 第三条, 3.2, § 7, Article 4, 一、 （二）.
 _CLAUSE_START = (
-    r"(?:[-*+]\s+|\*\*|>\s*)*(?:第\s*[零〇一二两三四五六七八九十百千\d]+\s*[编章节条款]|\d{1,3}(?:\.\d{1,3})+(?![\d%])"
+    r"(?:[-*+]\s+|\*\*|>\s*)*(?:第\s*[零〇一二两三四五六七八九十百千\d.]+\s*[编章节条款]|\d{1,3}(?:\.\d{1,3})+(?![\d%])"
     r"|§\s*\d|(?:Article|Section|Clause)\s+\d|[一二三四五六七八九十]{1,3}、|[（(][一二三四五六七八九十]{1,3}[）)])"
 )
 _CLAUSE = re.compile(_CLAUSE_START)

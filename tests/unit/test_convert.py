@@ -1,6 +1,10 @@
 """Bytes to Markdown: what a file is, what is kept of it, and why it was refused."""
 
+import contextlib
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from store.errors import IngestError
 from store.ingest.convert import BY_SUFFIX, Clean, Converted, Limits, detect, title_of
@@ -154,3 +158,16 @@ def test_cleaning_removes_what_nobody_sees() -> None:
 def test_every_suffix_has_one_converter() -> None:
     """The table of formats names each ending once."""
     assert set(BY_SUFFIX) >= {".md", ".txt", ".pdf", ""}
+
+
+@given(
+    data=st.binary(max_size=300) | st.text(max_size=300).map(str.encode),
+    name=st.sampled_from(["a.md", "a.txt", "a.pdf", "a"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_end_in_text_or_a_reason(data: bytes, name: str) -> None:
+    """Whatever is uploaded becomes Markdown that Postgres can store, or an `IngestError`; nothing else is raised."""
+    with contextlib.suppress(IngestError):
+        read_ = read(data, name)
+        assert "\0" not in read_.markdown + read_.title
+        read_.markdown.encode()

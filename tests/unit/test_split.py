@@ -175,12 +175,14 @@ def test_a_table_that_fits_is_never_cut() -> None:
     assert chunks[-1].text.startswith("标准如下：")
 
 
-def test_clauses_are_preferred_cuts() -> None:
+@pytest.mark.parametrize("mark", ["第{}条", "**第 3.{} 条**", "3.{}", "Article {}", "（{}）"])
+def test_clauses_are_preferred_cuts(mark: str) -> None:
     """A long run of numbered clauses is cut where a clause begins, also without blank lines."""
-    clauses = [f"第{n}条 " + "乙方应当按照约定履行义务，" * 3 + "不得转让。" for n in "一二三四五六七八"]
+    numbers = "一二三四五六七八" if mark[0] in "第（" else "12345678"
+    clauses = [mark.format(n) + " " + "乙方应当按照约定履行义务，" * 3 + "不得转让。" for n in numbers]
     chunks = split("# 合同\n\n" + "\n".join(clauses), "合同", SplitSettings(size=200, overlap=40))
     assert len(chunks) > 2
-    assert all(chunk.text[chunk.repeated :].startswith("第") for chunk in chunks)
+    assert all(chunk.text[chunk.repeated :].startswith(mark.split("{}")[0]) for chunk in chunks)
 
 
 @pytest.mark.parametrize(
