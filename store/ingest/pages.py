@@ -1,17 +1,17 @@
 """One pdfplumber page into words and tables: letters that are letters, text that stands upright, frames read."""
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from unicodedata import normalize
 
 from pdfplumber.utils.text import extract_words
 
 from store.ingest.layout import Page, Table, Word
 from store.ingest.tables import Box, read_ruled, read_table
 
-__all__ = ["read_page"]
+__all__ = ["read_page", "readable"]
 
 # A gap of .18 em ends a word; pdfplumber's own three points swallow the spaces of small print.
 _WORDS: dict[str, Any] = {"x_tolerance_ratio": 0.18, "extra_attrs": ["fontname", "size"]}
@@ -47,7 +47,7 @@ def _words(
     found: Sequence[Mapping[str, Any]], left: float, top: float, blanks: set[tuple[int, int]]
 ) -> Iterator[Word]:
     for word in found:
-        if text := _characters(word["text"]):
+        if text := readable(word["text"]):
             x, y = round(word["x0"]), round(word["bottom"])
             yield Word(
                 text=text,
@@ -147,20 +147,22 @@ def _within(word: Word, table: Table) -> bool:
 # Characters that look like letters but are not: Kangxi radicals and ligatures have compatibility forms, the radicals
 # that fonts of simplified Chinese put in place of characters have none.
 _LOOKALIKES = re.compile("[\u2e80-\u2fdf\ufb00-\ufb06]")
-_RADICALS = str.maketrans(
-    "⺠⻁⻄⻅⻆⻉⻋⻓⻔⻘⻙⻚⻛⻜⻢⻣⻤⻥⻦⻨⻩⻬⻮⻰⻳", "民虎西见角贝车长门青韦页风飞马骨鬼鱼鸟麦黄齐齿龙龟"
+_RADICALS = dict(
+    zip(
+        "⺠⻁⻄⻅⻆⻉⻋⻓⻔⻘⻙⻚⻛⻜⻢⻣⻤⻥⻦⻨⻩⻬⻮⻰⻳⼾",
+        "民虎西见角贝车长门青韦页风飞马骨鬼鱼鸟麦黄齐齿龙龟户",
+        strict=True,
+    )
 )
 # Where the usual fonts keep the bullets that their encodings do not name: Helvetica, Wingdings, Symbol.
 _BULLETS = frozenset(f"(cid:{glyph})" for glyph in (108, 110, 113, 118, 127, 159, 167, 183, 216, 252))
 _GLYPH = re.compile(r"\(cid:\d+\)")
 
 
-def _characters(text: str) -> str:
+def readable(text: str) -> str:
     """A word without glyph numbers (a font's glyphs that map to no character) and with real letters."""
     if "(cid:" in text:
         text = _GLYPH.sub("", text) if text not in _BULLETS else "•"
     if _LOOKALIKES.search(text):
-        text = _LOOKALIKES.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text).translate(
-            _RADICALS
-        )
+        text = _LOOKALIKES.sub(lambda found: _RADICALS.get(found[0]) or normalize("NFKC", found[0]), text)
     return text.strip()

@@ -13,6 +13,7 @@ from reportlab.platypus import PageBreak
 
 from store.errors import IngestError
 from store.ingest.layout import Page, Word, joined, without_furniture
+from store.ingest.pages import readable
 from store.ingest.pdf import read_pdf
 from tests import documents as make
 
@@ -36,6 +37,35 @@ def test_headings_by_size_and_weight() -> None:
     )
     headings = [line for line in _lines(read_pdf(pdf).markdown) if line.startswith("#")]
     assert headings == ["# Travel Policy", "## Booking", "### Trains"]
+
+
+def test_a_small_title_above_large_chapters_is_the_title() -> None:
+    """Where a document begins with a heading smaller than its chapters', that is the first level."""
+    chapters = [part for n in "AB" for part in ((f"Chapter {n}", make.TITLE), (EN * 3, make.BODY))]
+    markdown = read_pdf(make.document(("Travel Policy", make.HEADING), (EN, make.BODY), *chapters)).markdown
+    headings = [line for line in _lines(markdown) if line.startswith("#")]
+    assert headings == ["# Travel Policy", "## Chapter A", "## Chapter B"]
+
+
+def test_numbered_headings_of_one_style_are_nested() -> None:
+    """3.2 stands below 3 though both are set alike."""
+    parts = [
+        part for n in ("3 Fees", "3.2 Payment", "4 Term") for part in ((n, make.HEADING), (EN * 3, make.BODY))
+    ]
+    headings = [line for line in _lines(read_pdf(make.document(*parts)).markdown) if line.startswith("#")]
+    assert headings == ["# 3 Fees", "## 3.2 Payment", "# 4 Term"]
+
+
+def test_the_dots_of_a_table_of_contents_go() -> None:
+    """A row of leader dots becomes one mark."""
+    pdf = make.document(("Leave " + ". " * 40 + "12", make.BODY), (EN, make.BODY))
+    assert "Leave … 12" in read_pdf(pdf).markdown
+
+
+def test_letters_that_only_look_like_letters_are_replaced() -> None:
+    """Ligatures and radicals that fonts put in place of characters are the characters people search for."""
+    assert readable("ﬁnance 车⻔⽤⼾(cid:3)") == "finance 车门用户"
+    assert readable("(cid:127)") == "•"
 
 
 def test_every_page_has_its_anchor() -> None:
