@@ -43,7 +43,7 @@ async def search_knowledge_base(arguments: SearchArguments, context: Context) ->
     )
     if not found.passages:
         return Outcome(f"Nothing was found for {arguments.query!r}. Try other noun phrases.")
-    return Outcome("\n".join(map(_line, found.passages)), found.passages)
+    return Outcome("\n".join(map(_line, found.passages)), found.passages, found.confidence)
 
 
 async def open_section(arguments: SectionArguments, context: Context) -> Outcome:

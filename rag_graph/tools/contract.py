@@ -28,10 +28,12 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a tool found: `text` for the model to read, and the passages that a draft may cite."""
+    """What a tool found: `text` for the model to read, the passages that a draft may cite, and how sure a search
+    among them was."""
 
     text: str
     passages: tuple[Passage, ...] = ()
+    confidence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +73,6 @@ class ToolRun:
     arguments: Mapping[str, Any] | str
     text: str
     passages: tuple[Passage, ...] = ()
+    confidence: float = 0.0
     error: str = ""
     milliseconds: float = 0.0

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from rag_graph.contracts import ToolCall
-from rag_graph.tools.contract import Context, Tool, ToolRun
+from rag_graph.tools.contract import Context, Outcome, Tool, ToolRun
 from store.errors import StoreError
 from store.text import estimate_tokens, sentences
 
@@ -44,41 +44,51 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
-    def schemas(self, groups: Collection[str] = ()) -> list[dict[str, Any]]:
-        """OpenAI tool definitions, of all tools or of those in `groups`."""
-        return [schema(tool) for tool in self._tools.values() if not groups or tool.group in groups]
+    def schemas(self) -> list[dict[str, Any]]:
+        """The tools as OpenAI's `tools` parameter."""
+        return [schema(tool) for tool in self._tools.values()]
+
+    def offering(self, groups: Collection[str]) -> "Registry":
+        """This registry with the tools of `groups` alone."""
+        return Registry(
+            [tool for tool in self._tools.values() if tool.group in groups],
+            timeout=self._timeout,
+            result_tokens=self._result_tokens,
+            calls=self._calls,
+        )
 
     async def run(self, call: ToolCall, context: Context, *, already: int = 0) -> ToolRun:
         """Execute `call`, the (`already` + 1)th of its question. A bad call is a result, never an error."""
         started = time.perf_counter()
-        text, passages, error = await self._attempt(call, context, already)
+        outcome, error = await self._attempt(call, context, already)
         return ToolRun(
             call.id,
             call.name,
             call.arguments,
-            _within(text, self._result_tokens),
-            passages,
+            _within(outcome.text, self._result_tokens),
+            outcome.passages,
+            outcome.confidence,
             error,
             (time.perf_counter() - started) * 1_000,
         )
 
-    async def _attempt(self, call: ToolCall, context: Context, already: int) -> tuple[str, Any, str]:
+    async def _attempt(self, call: ToolCall, context: Context, already: int) -> tuple[Outcome, str]:
         tool = self._tools.get(call.name)
         if tool is None:
-            return f"There is no tool {call.name!r}. Available: {', '.join(self._tools)}.", (), "unknown"
+            return Outcome(f"There is no tool {call.name!r}. Available: {', '.join(self._tools)}."), "unknown"
         if already >= self._calls:
-            return f"All {self._calls} tool calls are spent. Answer from what was found.", (), "budget"
+            return Outcome(f"All {self._calls} tool calls are spent. Answer from what was found."), "budget"
         try:
             arguments = tool.arguments.model_validate(call.arguments)
         except ValidationError as error:
-            return _correction(tool, error), (), "invalid"
+            return Outcome(_correction(tool, error)), "invalid"
         try:
-            outcome = await asyncio.wait_for(tool.run(arguments, context), self._timeout)
+            return await asyncio.wait_for(tool.run(arguments, context), self._timeout), ""
         except TimeoutError:
-            return f"{tool.name} took longer than {self._timeout:g} s. Ask for less.", (), "timeout"
+            return Outcome(f"{tool.name} took longer than {self._timeout:g} s. Ask for less."), "timeout"
         except StoreError:
-            return f"{tool.name} is not available now. Answer from what was found.", (), "unavailable"
-        return outcome.text, outcome.passages, ""
+            said = f"{tool.name} is not available now. Answer from what was found."
+            return Outcome(said), "unavailable"
 
 
 def schema(tool: Tool) -> dict[str, Any]:

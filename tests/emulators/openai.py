@@ -27,10 +27,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 MODEL = "emulated-1"
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-PASSAGE = re.compile(r"\[(\d+)\][^\n]*\n+(?P<text>[^\n]+)")
+# How Signoff's prompts show a document, and where the question stands in those that ask for another wording.
+DOCUMENT = re.compile(r"^\[\[\w+ document (\d+)[^\n]*\]\]\n(?P<text>[^\n]+)", re.MULTILINE)
+ASKED = re.compile(r"^(?:Last question|Question|最后一个问题|问题)\s*[:：]\s*(?P<text>[^\n]+)", re.MULTILINE)
 
 
 # --- what it may answer -------------------------------------------------------------------------------------
@@ -104,10 +107,15 @@ class Received:
 
 
 def parrot(body: Mapping[str, Any]) -> Scripted:
-    """Without a script: the first line of the first numbered passage in the prompt, cited; else NO_ANSWER."""
+    """Without a script: no tool, the same question when asked to reword one, else the first line of document 1."""
+    if body.get("tools"):
+        return Say("ENOUGH")
     prompt = "\n".join(_content(message) for message in body["messages"])
-    found = PASSAGE.search(prompt)
-    return Say(f"{found['text'].strip()} [{found[1]}]") if found else Say("NO_ANSWER")
+    found = sorted(DOCUMENT.findall(prompt), key=lambda pair: int(pair[0]))
+    if found:
+        return Say(f"{found[0][1].strip()} [{found[0][0]}]")
+    asked = ASKED.findall(prompt)
+    return Say(asked[-1] if asked else "NO_ANSWER")
 
 
 class Rejected(Exception):
@@ -125,22 +133,22 @@ class OpenAIServer:
         default: Callable[[Mapping[str, Any]], Scripted] = parrot,
     ) -> None:
         self.received: list[Received] = []
+        self.hits = 0  # requests of any kind, also to addresses that do not exist
         self.key = key
         self.default = default
         self._script: deque[Scripted] = deque()
-        app = Starlette(
+        self._app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/embeddings", self._embeddings, methods=["POST"]),
                 Route("/v1/models", self._models),
             ]
         )
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app, host="127.0.0.1", port=port, log_config=None, lifespan="off", ws="none",
-                timeout_graceful_shutdown=1,
-            )
-        )  # fmt: skip
+        config = uvicorn.Config(
+            self._counted, interface="asgi3", host="127.0.0.1", port=port, log_config=None
+        )
+        config.ws, config.lifespan, config.timeout_graceful_shutdown = "none", "off", 1
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -176,6 +184,10 @@ class OpenAIServer:
             for request in self.received
             if request.path.endswith("/chat/completions")
         ]
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.hits += scope["type"] == "http"
+        await self._app(scope, receive, send)
 
     # --- endpoints
 

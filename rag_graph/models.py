@@ -1,0 +1,321 @@
+"""Who writes: a language model at an OpenAI-compatible endpoint, or, without one, quotations from the passages."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import tenacity
+from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from langsmith import tracing_context
+from pydantic import SecretStr
+
+from rag_graph import extractive, prompts
+from rag_graph.context import Budget, build_context, conversation
+from rag_graph.contracts import (
+    Material,
+    ModelUnavailable,
+    OnSentence,
+    Question,
+    ToolCall,
+    Turn,
+    Written,
+)
+from rag_graph.rewrite import CARRY_OVER
+from rag_graph.streaming import Telling
+from store.text import clean
+
+if TYPE_CHECKING:
+    from rag_graph.tools.registry import Registry
+
+__all__ = ["ExtractiveWriter", "ModelSettings", "ModelWriter", "RoleSettings"]
+
+Role = Literal["draft", "rewrite", "assess", "summarise"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSettings:
+    """One role's own choice; `model` None is the common one. `tokens` bounds what it may write."""
+
+    temperature: float
+    tokens: int
+    model: str | None = None
+
+
+# MISSION B16: .1-.3 to draft, .5-.7 to rewrite; B10: 1,000 tokens of output.
+ROLES: Final[Mapping[Role, RoleSettings]] = {
+    "draft": RoleSettings(0.2, 1_000),
+    "rewrite": RoleSettings(0.6, 200),
+    "assess": RoleSettings(0.2, 400),
+    "summarise": RoleSettings(0.2, 300),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """An endpoint and how patiently to use it. Times are seconds.
+
+    `silence` is the longest wait for the next piece of a stream, `timeout` for a whole answer; `attempts` counts
+    the first. A `Retry-After` longer than `longest_wait` ends the attempts: quotations now beat an answer later.
+    """
+
+    base_url: str
+    api_key: SecretStr
+    model: str
+    roles: Mapping[Role, RoleSettings] = field(default_factory=lambda: ROLES)
+    window: int = 8_000  # tokens, question and answer together
+    silence: float = 30.0
+    timeout: float = 90.0
+    attempts: int = 3
+    first_wait: float = 0.5
+    longest_wait: float = 8.0
+
+
+class _Failed(Exception):
+    """One attempt brought no usable answer. `again` says whether another may; `after` how long to wait first."""
+
+    def __init__(self, reason: str, *, again: bool, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.again = again
+        self.after = after
+
+
+class Chat:
+    """An endpoint, asked for one message at a time, with retries of our own.
+
+    Retried: 429, 5xx, time-outs, broken connections and answers that are no answer; never another 4xx. Everything
+    is streamed, so that silence is noticed early. Nothing counts tokens locally: tiktoken would download its
+    vocabulary at run time.
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        # Imported here: 0.8 s of the start-up, which a service without a model does not need to wait for.
+        import openai
+        from langchain_openai import ChatOpenAI
+
+        self._settings = settings
+        self._openai = openai
+        self._http = openai.DefaultAsyncHttpxClient()
+        self._models: dict[Role, ChatOpenAI] = {
+            role: ChatOpenAI(
+                base_url=settings.base_url,
+                api_key=settings.api_key,
+                model=chosen.model or settings.model,
+                temperature=chosen.temperature,
+                max_completion_tokens=chosen.tokens,
+                timeout=settings.silence,
+                stream_chunk_timeout=settings.silence,
+                stream_usage=True,
+                max_retries=0,
+                use_responses_api=False,
+                # A developer's own OPENAI_PROXY must not see the handbook.
+                openai_proxy=None,
+                http_async_client=self._http,
+            )
+            for role, chosen in settings.roles.items()
+        }
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def ask(
+        self,
+        role: Role,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]] = (),
+        telling: Telling | None = None,
+    ) -> AIMessageChunk:
+        """The model's answer, its sentences told as they come. Raises `ModelUnavailable`."""
+        retrying = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(self._settings.attempts),
+            wait=self._wait,
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, _Failed) and error.again),
+            reraise=True,
+        )
+        try:
+            return await retrying(self._once, role, list(messages), tools, telling or Telling(None))
+        except _Failed as error:
+            raise ModelUnavailable(str(error)) from error
+
+    async def _once(
+        self,
+        role: Role,
+        messages: list[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        telling: Telling,
+    ) -> AIMessageChunk:
+        whole: AIMessageChunk | None = None
+        telling.attempt()
+        try:
+            with tracing_context(enabled=False):
+                async with asyncio.timeout(self._settings.timeout):
+                    async for chunk in self._chunks(role, messages, tools):
+                        whole = chunk if whole is None else whole + chunk
+                        await telling.feed(str(chunk.text))
+        except TimeoutError as error:
+            raise _Failed(f"no answer within {self._settings.timeout:g} s", again=True) from error
+        if whole is None or not (str(whole.text).strip() or whole.tool_call_chunks):
+            raise _Failed("an empty answer", again=True)
+        await telling.finish()
+        return whole
+
+    async def _chunks(
+        self, role: Role, messages: list[BaseMessage], tools: Sequence[Mapping[str, Any]]
+    ) -> AsyncIterator[AIMessageChunk]:
+        model: Any = self._models[role]
+        if tools:
+            model = model.bind_tools([dict(tool) for tool in tools])
+        try:
+            async for chunk in model.astream(messages):
+                yield chunk
+        except self._openai.APIStatusError as error:
+            again = error.status_code == 429 or error.status_code >= 500
+            raise self._failed(f"HTTP {error.status_code}", error.response.headers, again=again) from error
+        except self._openai.OpenAIError as error:  # connections, time-outs, an error inside the stream
+            raise _Failed(type(error).__name__, again=True) from error
+        except (TimeoutError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            # What the SDK and LangChain raise over a body that is not what it should be.
+            raise _Failed(f"garbage: {type(error).__name__}", again=True) from error
+
+    def _failed(self, reason: str, headers: Mapping[str, str], *, again: bool) -> _Failed:
+        try:
+            after = float(headers.get("retry-after", ""))
+        except ValueError:
+            return _Failed(reason, again=again)
+        return _Failed(reason, again=again and after <= self._settings.longest_wait, after=after)
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, _Failed) and error.after is not None:
+            return error.after
+        backoff = tenacity.wait_exponential_jitter(
+            multiplier=self._settings.first_wait,
+            max=self._settings.longest_wait,
+            jitter=self._settings.first_wait,
+        )
+        return backoff(state)
+
+
+class ModelWriter:
+    """Satisfies `contracts.Writer` with a language model. Close it with the process."""
+
+    name = "model"
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self._chat = Chat(settings)
+        self._budget = Budget.for_window(settings.window)
+
+    async def close(self) -> None:
+        await self._chat.close()
+
+    async def rewrite(
+        self, question: Question, turns: Sequence[Turn], summary: str, strategy: str
+    ) -> Written | None:
+        """One line to search with; `carry_over` reads the conversation, the other strategies the question."""
+        if strategy == CARRY_OVER:
+            prompt = prompts.render(
+                "rewrite",
+                question.language,
+                question=question.text,
+                summary=summary,
+                history=conversation(turns),
+            )
+        else:
+            prompt = prompts.render(strategy, question.language, question=question.text)
+        return _written(await self._chat.ask("rewrite", [HumanMessage(prompt)]), first_line=True)
+
+    async def assess(self, question: Question, material: Material, tools: "Registry") -> Written:
+        """The tool calls it wants; any text beside them is ignored."""
+        system, user, report = self._context(question, (), "", material, "assess")
+        answer = await self._chat.ask("assess", [system, user], tools.schemas())
+        return _written(answer, report)
+
+    async def draft(
+        self,
+        question: Question,
+        turns: Sequence[Turn],
+        summary: str,
+        material: Material,
+        on_sentence: OnSentence | None = None,
+    ) -> Written:
+        """An answer whose marks count `material.passages`, told to `on_sentence` while it is written."""
+        system, user, report = self._context(question, turns, summary, material, "draft")
+        telling = Telling(on_sentence, len(material.passages))
+        return _written(await self._chat.ask("draft", [system, user], telling=telling), report)
+
+    async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
+        prompt = prompts.render("summarise", language, summary=summary, history=conversation(turns))
+        answer = await self._chat.ask("summarise", [HumanMessage(prompt)])
+        return clean(str(answer.text)).strip()[:SUMMARY_CHARACTERS]
+
+    def _context(
+        self, question: Question, turns: Sequence[Turn], summary: str, material: Material, prompt: str
+    ) -> tuple[SystemMessage, HumanMessage, Mapping[str, int]]:
+        try:
+            made = build_context(question, turns, summary, material, self._budget, prompt)
+        except ValueError as error:
+            raise ModelUnavailable(str(error)) from error
+        return SystemMessage(made.system), HumanMessage(made.user), made.report
+
+
+SUMMARY_CHARACTERS: Final = 600
+
+
+def _written(
+    answer: AIMessageChunk, report: Mapping[str, int] | None = None, *, first_line: bool = False
+) -> Written:
+    text = clean(str(answer.text)).strip()
+    if first_line:
+        text = text.splitlines()[0].strip("\"'“”「」 ") if text else ""
+    tokens = {"estimated": report["total"]} if report else {}
+    used = answer.usage_metadata
+    if used is not None:
+        tokens |= {"prompt": used["input_tokens"], "completion": used["output_tokens"]}
+    return Written(text, "model", _tool_calls(answer), tokens)
+
+
+def _tool_calls(answer: AIMessageChunk) -> tuple[ToolCall, ...]:
+    """Calls with their arguments as the model wrote them: LangChain's own parsing completes a broken JSON."""
+    return tuple(
+        ToolCall(chunk["id"] or f"call_{at}", chunk["name"] or "", _arguments(chunk["args"] or "{}"))
+        for at, chunk in enumerate(answer.tool_call_chunks)
+    )
+
+
+def _arguments(raw: str) -> Mapping[str, Any] | str:
+    try:
+        parsed = json.loads(raw)
+    except ValueError:
+        return raw
+    return parsed if isinstance(parsed, dict) else raw
+
+
+class ExtractiveWriter:
+    """Satisfies `contracts.Writer` without a model: quotations, rewriting by rule, no tools."""
+
+    name = "extractive"
+
+    async def rewrite(
+        self, question: Question, turns: Sequence[Turn], summary: str, strategy: str
+    ) -> Written | None:
+        """None: the rules need the documents' titles, which the node has."""
+        return None
+
+    async def assess(self, question: Question, material: Material, tools: "Registry") -> Written:
+        return Written("", self.name)
+
+    async def draft(
+        self,
+        question: Question,
+        turns: Sequence[Turn],
+        summary: str,
+        material: Material,
+        on_sentence: OnSentence | None = None,
+    ) -> Written:
+        """The sentences that answer best, quoted. A reviewer's guidance counts as part of the question."""
+        asked = f"{question.text} {material.guidance}".strip()
+        return Written(extractive.answer(asked, material.passages), self.name)
+
+    async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
+        return " / ".join(filter(None, [summary, *(turn.question for turn in turns)]))[-SUMMARY_CHARACTERS:]

@@ -1,0 +1,154 @@
+"""What `rewrite`, `retrieve` and `tools` do step by step: put the question, search, weigh what was found."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from rag_graph.contracts import Deps, Material, ModelUnavailable, Passage, Question, Written
+from rag_graph.models import ExtractiveWriter
+from rag_graph.rewrite import CARRY_OVER, by_rule, needs_rewrite, strategies
+from rag_graph.state import EXTRACT, MENTION, QuestionState, question_of, turns_of
+from rag_graph.tools.contract import ToolRun
+from rag_graph.tools.router import groups
+
+__all__ = ["assess", "entry", "next_strategy", "results", "rewritten", "search", "spent", "tool_row", "weigh"]
+
+# What a tool said is kept in the state: all of it where that is its whole yield, the beginning where its
+# passages join the others.
+RESULT_CHARACTERS: Final = 2_000
+LISTING_CHARACTERS: Final = 300
+
+
+def _limit(deps: Deps) -> int:
+    return min(deps.limits.iterations, deps.limits.hard_iterations)
+
+
+def next_strategy(state: QuestionState, deps: Deps) -> str:
+    """How to put the question this time; "" to leave it as it is, or when every way was tried."""
+    text, notes = state["question"]["text"], state["notes"]
+    if state["iteration"] == 0:
+        return CARRY_OVER if needs_rewrite(text, turns_of(state)) else ""
+    model = deps.writer.name != ExtractiveWriter.name and "model" not in notes.get("degraded", ())
+    return strategies(notes.get("whole") or text, notes.get("strategies", []), model=model)
+
+
+async def rewritten(state: QuestionState, deps: Deps, strategy: str) -> Written:
+    """By the model, from the question as the first rewrite made it whole; by rule where there is none."""
+    question, turns, notes = question_of(state), turns_of(state), state["notes"]
+    summary = notes.get("summary", "")
+    degraded: tuple[str, ...] = ()
+    try:
+        whole = replace(question, text=notes.get("whole") or question.text)
+        written = await deps.writer.rewrite(whole, turns, summary, strategy)
+        if written is not None and written.text.strip():
+            return written
+    except ModelUnavailable:
+        degraded = ("model",)
+    titles = await deps.retriever.titles(question.principals)
+    return Written(by_rule(question.text, turns, summary, titles, strategy), "rules", degraded=degraded)
+
+
+async def search(state: QuestionState, deps: Deps, question: Question) -> dict[str, Any]:
+    """Search, and keep the better of this result and the best so far."""
+    notes, limits = state["notes"], deps.limits
+    wanted, excluded = notes.get("wanted", ""), notes.get("excluded", [])
+    query = " ".join(filter(None, (state["rewritten_question"] or question.text, wanted)))
+    result = await deps.retriever.search(
+        query, question.principals, top_k=limits.candidates, exclude=excluded
+    )
+    update: dict[str, Any] = {
+        "queries": [*notes.get("queries", ()), query],
+        "timings": _added(notes.get("timings", {}), result.timings),
+        "degraded": _joined(notes.get("degraded", ()), result.degraded),
+    }
+    if state["retrieved_docs"] and result.confidence <= notes.get("confidence", 0.0):
+        return {"notes": update}
+    found = list(result.passages)
+    if len(found) < limits.kept and excluded:
+        # What a rejected draft cited comes last, and only where there is room: a hint may need it too.
+        found += await deps.retriever.passages(excluded, question.principals)
+    kept, others = found[: limits.kept], found[limits.kept :]
+    update |= {
+        "confidence": result.confidence,
+        "calibrated": result.calibrated,
+        "kept": [passage.id for passage in kept],
+    }
+    docs = [*(entry(passage) for passage in kept), *(entry(passage, MENTION) for passage in others)]
+    return {"retrieved_docs": docs, "notes": update}
+
+
+def weigh(state: QuestionState, deps: Deps) -> str:
+    """ "enough" to draft from, "weak": worth another way, or "nothing"."""
+    notes, limits = state["notes"], deps.limits
+    kept, confidence = bool(notes.get("kept")), notes.get("confidence", 0.0)
+    if notes.get("held"):
+        # A person reads the next draft before anybody else does, and said what to look for.
+        return "enough" if kept else "nothing"
+    if kept and confidence >= limits.retry_below:
+        return "enough"
+    if state["iteration"] < _limit(deps) and next_strategy(state, deps):
+        return "weak"
+    return "enough" if kept and confidence >= limits.abstain_below else "nothing"
+
+
+async def assess(state: QuestionState, deps: Deps, question: Question) -> Written:
+    """The tool calls that a model wants, where a rule says that tools may help and a search is left for them."""
+    nothing = Written("", "rules")
+    offered = groups(question.text)
+    model_failed = "model" in state["notes"].get("degraded", ())
+    if not offered or state["iteration"] >= deps.limits.hard_iterations or model_failed:
+        return nothing
+    passages = await deps.retriever.passages(state["notes"].get("kept", []), question.principals)
+    try:
+        return await deps.writer.assess(
+            question, Material(tuple(passages), results(state)), deps.tools.offering(offered)
+        )
+    except ModelUnavailable:
+        return replace(nothing, degraded=("model",))
+
+
+def results(state: QuestionState) -> tuple[Mapping[str, Any], ...]:
+    """What tools answered since the search began."""
+    return tuple(state["tool_results"][state["notes"].get("tools_from", 0) :])
+
+
+def entry(passage: Passage, characters: int = EXTRACT) -> dict[str, Any]:
+    """What the state keeps of a passage."""
+    return {
+        "id": passage.id,
+        "document_id": passage.document_id,
+        "title": passage.title,
+        "score": round(passage.score, 4),
+        "extract": passage.text[:characters],
+    }
+
+
+def tool_row(run: ToolRun) -> dict[str, Any]:
+    limit = LISTING_CHARACTERS if run.passages else RESULT_CHARACTERS
+    return {
+        "id": run.call_id,
+        "name": run.name,
+        "arguments": run.arguments,
+        "text": run.text[:limit],
+        "passages": [passage.id for passage in run.passages],
+        "error": run.error,
+        "ms": round(run.milliseconds),
+    }
+
+
+# --- accounts ---------------------------------------------------------------------------------------------------
+
+
+def spent(notes: Mapping[str, Any], written: Written) -> dict[str, Any]:
+    return {
+        "tokens": _added(notes.get("tokens", {}), written.tokens),
+        "degraded": _joined(notes.get("degraded", ()), written.degraded),
+    }
+
+
+def _added(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    return {**old, **{key: round(old.get(key, 0) + value, 1) for key, value in new.items()}}
+
+
+def _joined(old: Iterable[str], new: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*old, *new]))

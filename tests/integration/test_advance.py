@@ -1,0 +1,562 @@
+"""One question's graph on real Postgres: starting, pausing, resuming, crashing, and what it leaves behind."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import UnknownInterruptError
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from rag_graph.advance import STRICT, advance
+from rag_graph.contracts import Decision, Deps, RunLost, Turn
+from rag_graph.graph import NODES, Node
+from rag_graph.policy import Rules
+from rag_graph.state import QuestionState
+from store import Store
+from tests.checkpoints import measure
+from tests.desk import LEAVE, PENALTY, Desk, approve, asked, edit, expire, reject, thread
+from tests.pen import Pen
+from tests.shelf import passage
+
+
+@pytest.fixture
+def desk(store: Store) -> Desk:
+    return Desk(store.database)
+
+
+class Killed(BaseException):
+    """The process dies here: nothing catches it."""
+
+
+def dying(name: str, *, before: bool = False, times: int = 1) -> dict[str, Node]:
+    """The ten nodes, of which `name` dies `times` times, after (or before) doing its work."""
+    left = [times]
+
+    async def node(state: QuestionState, *, runtime: Runtime[Deps]) -> dict[str, Any]:
+        dies = left[0] > 0
+        left[0] -= 1
+        if dies and before:
+            raise Killed
+        update = await NODES[name](state, runtime=runtime)
+        if dies:
+            raise Killed
+        return update
+
+    return {**NODES, name: node}
+
+
+async def survive(run: Awaitable[Any]) -> None:
+    with pytest.raises(Killed):
+        await run
+
+
+# --- the way through --------------------------------------------------------------------------------------------
+
+
+async def test_a_question_that_no_rule_holds_is_answered_at_once(desk: Desk) -> None:
+    """Route, search, draft, publish: an answer with a citation and what it took."""
+    outcome = await desk.ask()
+    assert outcome.status == "answered"
+    assert outcome.draft is not None
+    assert outcome.draft.text == "Annual leave is 15 days a year. [1]"
+    assert outcome.draft.citations[0].passage_id == 1
+    assert outcome.draft.sentences[0].support == "supported"
+    assert desk.steps == ["lookup_verified", "route", "rewrite", "retrieve", "draft", "publish"]
+    assert outcome.confidence == 0.9
+    assert outcome.retrieved[0] == 1
+    assert outcome.searched == (LEAVE,)
+    assert outcome.tokens == {"prompt": 100, "completion": 20}
+    assert {"embed", "sql", "retrieve", "draft"} <= outcome.timings.keys()
+
+
+async def test_a_held_draft_waits_and_is_told_to_nobody(desk: Desk) -> None:
+    """A rule holds a contract's answer: an interrupt, the rule's name, and not one sentence streamed."""
+    outcome = await desk.ask(PENALTY)
+    assert outcome.status == "held"
+    assert outcome.interrupt_id
+    assert outcome.rule == "contracts"
+    assert outcome.reason == "collection: contracts"
+    assert outcome.review_status == "pending"
+    assert outcome.draft is not None
+    assert outcome.draft.round == 1
+    assert desk.heard == []
+
+
+async def test_approval_publishes_what_was_seen(desk: Desk) -> None:
+    """The approved answer is the held draft, word for word, and says who decided."""
+    held = await desk.ask(PENALTY)
+    outcome = await desk.resume(held.interrupt_id, approve("web:rae"))
+    assert outcome.status == "answered"
+    assert outcome.review_status == "approved"
+    assert outcome.decided_by == "web:rae"
+    assert outcome.draft == held.draft
+
+
+async def test_an_edit_is_checked_like_a_draft(desk: Desk) -> None:
+    """A reviewer's text loses pings, links and marks that point nowhere, and its sentences are judged again."""
+    held = await desk.ask(PENALTY)
+    text = "The contract penalty is 2 percent [1]. It is 9 percent elsewhere [1]. Ask <!channel> [8]."
+    outcome = await desk.resume(held.interrupt_id, edit(text))
+    assert outcome.review_status == "edited"
+    assert outcome.draft is not None
+    assert "<!channel>" not in outcome.draft.text
+    assert "[8]" not in outcome.draft.text
+    assert [s.support for s in outcome.draft.sentences][:2] == ["supported", "unsupported"]
+    assert [c.passage_id for c in outcome.draft.citations] == [3]
+
+
+async def test_a_rejection_with_a_hint_searches_again(desk: Desk) -> None:
+    """The hint joins the search, the rejected passage is left out of it, and another draft is held."""
+    held = await desk.ask(PENALTY)
+    again = await desk.resume(held.interrupt_id, reject(hint="ceiling, at most how much"))
+    assert again.status == "held"
+    assert again.interrupt_id != held.interrupt_id
+    assert again.draft is not None
+    assert held.draft is not None
+    assert again.draft.text != held.draft.text
+    assert again.draft.round == 2
+    query, _, excluded = desk.shelf.searches[-1]
+    assert query == f"{PENALTY} ceiling, at most how much"
+    assert excluded == (3,)
+    assert desk.pen.drafted[-1][3].guidance == "ceiling, at most how much"
+    done = await desk.resume(again.interrupt_id, approve())
+    assert done.draft == again.draft
+
+
+async def test_a_better_question_is_the_one_that_is_answered(desk: Desk) -> None:
+    """The reviewer's question is searched and drafted; the round is held again."""
+    held = await desk.ask(PENALTY)
+    again = await desk.resume(
+        held.interrupt_id, reject(question="What is the ceiling of the contract penalty?")
+    )
+    assert again.status == "held"
+    assert again.question == "What is the ceiling of the contract penalty?"
+    assert desk.shelf.searches[-1][0] == again.question
+    assert desk.pen.drafted[-1][0].text == again.question
+
+
+async def test_a_rejection_without_a_way_on_declines(desk: Desk) -> None:
+    """No hint and no question: it should not be answered."""
+    held = await desk.ask(PENALTY)
+    outcome = await desk.resume(held.interrupt_id, reject(reason="should_not_be_answered"))
+    assert outcome.status == "declined"
+    assert outcome.review_status == "rejected"
+    assert outcome.reason == "should_not_be_answered"
+    assert len(desk.pen.drafted) == 1
+
+
+async def test_three_rounds_are_the_last(desk: Desk) -> None:
+    """The third rejection ends it: a person answers."""
+    outcome = await desk.ask(PENALTY)
+    for hint in ("ceiling", "price", "annual"):
+        assert outcome.status == "held"
+        outcome = await desk.resume(outcome.interrupt_id, reject(hint=hint))
+    assert outcome.status == "declined"
+    assert outcome.reason == "rounds"
+    assert len(desk.pen.drafted) == 3
+
+
+async def test_expiry_is_a_state_of_its_own(desk: Desk) -> None:
+    """The hard limit ends in a decline that says expired, not rejected."""
+    held = await desk.ask(PENALTY)
+    outcome = await desk.resume(held.interrupt_id, expire())
+    assert outcome.status == "declined"
+    assert outcome.review_status == "expired"
+
+
+async def test_the_same_words_are_not_held_twice(desk: Desk) -> None:
+    """A second draft that repeats the rejected one is written again from other passages, or declined."""
+    desk.pen.drafts.extend(["The contract penalty is 2 percent of the price. [1]"] * 3)
+    held = await desk.ask(PENALTY)
+    desk.shelf.passages_ = [p for p in desk.shelf.passages_ if p.id == 3]
+    outcome = await desk.resume(held.interrupt_id, reject(hint="more"))
+    assert outcome.status == "declined"
+    assert outcome.reason == "unsupported"
+
+
+async def test_changed_sources_reopen_the_review(desk: Desk) -> None:
+    """An approval after the document changed publishes nothing: a draft from the new text is held."""
+    held = await desk.ask(PENALTY)
+    desk.shelf.change(3, "The contract penalty is 5 percent of the price.")
+    again = await desk.resume(held.interrupt_id, approve())
+    assert again.status == "held"
+    assert again.draft is not None
+    assert "5 percent" in again.draft.text
+    assert again.reason == "sources_changed" or again.rule == "contracts"
+    assert again.review_status == "pending"
+    done = await desk.resume(again.interrupt_id, approve())
+    assert done.status == "answered"
+    assert done.draft == again.draft
+
+
+async def test_sources_that_may_no_longer_be_read_are_not_published(desk: Desk) -> None:
+    """An approved answer from a document that was closed to the asker meanwhile does not reach them."""
+    held = await desk.ask(PENALTY)
+    desk.shelf.hide(3)
+    desk.shelf.hide(4)
+    outcome = await desk.resume(held.interrupt_id, approve())
+    assert outcome.status in ("held", "declined")
+    assert "penalty" not in (outcome.draft.text if outcome.draft else "")
+
+
+async def test_a_question_once_held_is_held_again(desk: Desk) -> None:
+    """A second draft from a document that no rule names still waits for the reviewer."""
+    held = await desk.ask(PENALTY)
+    again = await desk.resume(held.interrupt_id, reject(question=LEAVE))
+    assert again.status == "held"
+    assert again.rule == "contracts"
+
+
+# --- rows of reliability.md -------------------------------------------------------------------------------------
+
+
+async def test_row_01_a_stale_interrupt_id_is_an_error_and_our_door_says_stale(desk: Desk) -> None:
+    """langgraph#8836: strict resume raises for an unknown id; `advance` answers "stale" and does nothing."""
+    held = await desk.ask(PENALTY)
+    assert desk.database is not None
+    graph = desk.graph.copy({"checkpointer": desk.database.saver()})
+    config: RunnableConfig = {"configurable": {"thread_id": thread("q1"), STRICT: True}}
+    with pytest.raises(UnknownInterruptError):
+        await graph.ainvoke(Command(resume={"0" * 32: {"action": "approve"}}), config, context=desk.deps)
+    assert (await desk.resume("0" * 32, approve())).status == "stale"
+    assert (await desk.ask(PENALTY)).interrupt_id == held.interrupt_id
+
+
+async def test_row_02_an_answer_is_not_given_to_the_next_interrupt(desk: Desk) -> None:
+    """langgraph#8837: after a resume by id, continuing the thread leaves the second pause pending."""
+    held = await desk.ask(PENALTY)
+    again = await desk.resume(held.interrupt_id, reject(hint="ceiling"))
+    for _ in range(2):
+        outcome = await desk.ask(PENALTY)
+        assert outcome.status == "held"
+        assert outcome.interrupt_id == again.interrupt_id
+
+
+async def test_row_08_a_nul_in_the_question_is_survived(desk: Desk, database_url: str) -> None:
+    """langgraph#1878: NUL and lone surrogates reach no string channel, whoever wrote them."""
+    desk.pen.rewrites.append("annual\0 leave\ud800")
+    history = ([Turn("q0", "Tell me about annual\0 leave", "15\0 days")], "talked\0 of leave")
+    outcome = await desk.ask("How long\0 is it?", history=history)
+    assert outcome.status == "answered"
+    assert outcome.rewritten_question == "annual leave\ufffd"
+    desk.rules = Rules.parse([], default="hold")
+    assert (await desk.ask("a\0b annual leave", question="q2")).status == "held"
+
+
+async def test_row_13_each_review_is_asked_once(desk: Desk) -> None:
+    """langgraph#7780: one interrupt a visit. Three rejections and an approval run the node's body eight times:
+    twice a visit, once to pause and once to resume, and never again for an earlier answer."""
+    visits: list[int] = []
+
+    async def review(state: QuestionState, *, runtime: Runtime[Deps]) -> dict[str, Any]:
+        visits.append(state["draft"]["round"])
+        return await NODES["review"](state, runtime=runtime)
+
+    desk = Desk(
+        desk.database, nodes={**NODES, "review": review}, limits=replace(desk.limits, review_rounds=9)
+    )
+    outcome = await desk.ask(PENALTY)
+    for hint in ("ceiling", "price", "annual"):
+        outcome = await desk.resume(outcome.interrupt_id, reject(hint=hint))
+    await desk.resume(outcome.interrupt_id, approve())
+    assert visits == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+async def test_row_16_no_checkpoint_id_leaves_the_graph(desk: Desk) -> None:
+    """langgraph#6663: what a card is made from holds an interrupt id and no checkpoint id to fork by."""
+    held = await desk.ask(PENALTY)
+    assert desk.database is not None
+    snapshot = await desk.snapshot()
+    checkpoint = snapshot.config["configurable"]["checkpoint_id"]
+    assert checkpoint not in repr(held)
+
+
+async def test_row_17_two_held_questions_of_one_thread_resume_in_either_order(desk: Desk) -> None:
+    """langgraph#6108: each waits on a thread of its own and is named by its own id."""
+    first = await desk.ask(PENALTY, question="q1")
+    second = await desk.ask("How high is the penalty ceiling of a contract?", question="q2")
+    two = await desk.resume(second.interrupt_id, approve(), question="q2")
+    one = await desk.resume(first.interrupt_id, approve(), question="q1")
+    assert one.draft == first.draft
+    assert two.draft == second.draft
+    assert (await desk.resume(first.interrupt_id, approve(), question="q2")).status == "stale"
+
+
+async def test_row_23_asking_again_meanwhile_leaves_the_draft_alone(desk: Desk) -> None:
+    """agent-chat-ui#85: another question in the conversation is answered, and the waiting draft is the same."""
+    held = await desk.ask(PENALTY, question="q1")
+    assert (await desk.ask(LEAVE, question="q2")).status == "answered"
+    outcome = await desk.resume(held.interrupt_id, approve(), question="q1")
+    assert outcome.draft == held.draft
+
+
+async def test_row_39_a_decision_on_an_unknown_thread_starts_nothing(desk: Desk, database_url: str) -> None:
+    """A click for a deleted question runs no node, asks no model and writes no row."""
+    assert (await desk.resume("0" * 32, approve(), question="gone")).status == "stale"
+    assert desk.steps == []
+    assert desk.pen.drafted == []
+    assert measure(database_url).rows == 0
+
+
+# --- repeated, crashed, concurrent ------------------------------------------------------------------------------
+
+
+async def test_repeating_a_finished_question_runs_nothing(desk: Desk) -> None:
+    """A job that is run again reads the answer that was stored."""
+    first = await desk.ask()
+    desk.events.clear()
+    second = await desk.ask()
+    assert second.draft == first.draft
+    assert second.status == "answered"
+    assert desk.steps == []
+
+
+async def test_repeating_a_decision_reads_what_came_of_it(desk: Desk) -> None:
+    """A resume job that died before it stored the outcome finds the same outcome; another decision is stale."""
+    held = await desk.ask(PENALTY)
+    first = await desk.resume(held.interrupt_id, approve())
+    assert (await desk.resume(held.interrupt_id, approve())).draft == first.draft
+    assert (await desk.resume(held.interrupt_id, reject(hint="no"))).status == "stale"
+    assert (await desk.resume(held.interrupt_id, approve("web:eve"))).status == "stale"
+
+
+async def test_repeating_a_rejection_finds_the_new_draft(desk: Desk) -> None:
+    """A resume job that died after the new pause finds it, so that its review can be opened."""
+    held = await desk.ask(PENALTY)
+    again = await desk.resume(held.interrupt_id, reject(hint="ceiling"))
+    repeated = await desk.resume(held.interrupt_id, reject(hint="ceiling"))
+    assert repeated.status == "held"
+    assert repeated.interrupt_id == again.interrupt_id
+    assert len(desk.pen.drafted) == 2
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("name", ["lookup_verified", "route", "rewrite", "retrieve", "draft", "publish"])
+async def test_dying_in_any_node_before_the_first_pause(desk: Desk, name: str, before: bool) -> None:
+    """Asked again after the crash, the question is answered as if nothing had happened."""
+    broken = Desk(desk.database, nodes=dying(name, before=before))
+    await survive(broken.ask())
+    outcome = await broken.ask()
+    assert outcome.status == "answered"
+    assert outcome.draft is not None
+    assert outcome.draft.text == "Annual leave is 15 days a year. [1]"
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("name", ["publish", "retrieve", "draft"])
+async def test_dying_in_any_node_after_a_decision(desk: Desk, name: str, before: bool) -> None:
+    """The decision is not lost and not asked for again: the run goes on at the node that died."""
+    held = await desk.ask(PENALTY)
+    broken = Desk(desk.database, nodes=dying(name, before=before))
+    decision = approve() if name == "publish" else reject(hint="ceiling")
+    await survive(broken.resume(held.interrupt_id, decision))
+    broken.events.clear()
+    outcome = await broken.resume(held.interrupt_id, decision)
+    assert outcome.status == ("answered" if name == "publish" else "held")
+    assert "review" not in broken.steps or name != "publish"
+
+
+async def test_dying_right_after_the_decision_was_taken(desk: Desk) -> None:
+    """The interrupt's answer is durable before the node ends; the repeated job finishes with it."""
+    held = await desk.ask(PENALTY)
+    broken = Desk(desk.database, nodes=dying("review"))
+    await survive(broken.resume(held.interrupt_id, approve()))
+    outcome = await broken.resume(held.interrupt_id, approve())
+    assert outcome.status == "answered"
+    assert outcome.draft == held.draft
+
+
+async def test_a_cancelled_run_goes_on_later(desk: Desk) -> None:
+    """Being cancelled in the middle, as at a shutdown, is like a crash: the next call finishes."""
+    entered = asyncio.Event()
+
+    async def draft(state: QuestionState, *, runtime: Runtime[Deps]) -> dict[str, Any]:
+        entered.set()
+        await asyncio.sleep(30)
+        return {}
+
+    held = await desk.ask(PENALTY)
+    slow = Desk(desk.database, nodes={**NODES, "draft": draft})
+    task = asyncio.create_task(slow.resume(held.interrupt_id, reject(hint="ceiling")))
+    await asyncio.wait_for(entered.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    outcome = await desk.resume(held.interrupt_id, reject(hint="ceiling"))
+    assert outcome.status == "held"
+    assert outcome.draft is not None
+    assert outcome.draft.round == 2
+
+
+async def test_a_failing_node_is_retried_from_where_it_failed(desk: Desk) -> None:
+    """An error in a node surfaces; the next call continues there and searches no second time."""
+    failing = Desk(desk.database, shelf=desk.shelf)
+    held = await failing.ask(PENALTY)
+
+    class Down(Pen):
+        async def draft(self, *args: Any, **kwargs: Any) -> Any:
+            raise ConnectionError("down")
+
+    failing.pen = Down()
+    with pytest.raises(ConnectionError):
+        await failing.resume(held.interrupt_id, reject(hint="ceiling"))
+    searches = len(failing.shelf.searches)
+    failing.pen = Pen()
+    outcome = await failing.resume(held.interrupt_id, reject(hint="ceiling"))
+    assert outcome.status == "held"
+    assert len(failing.shelf.searches) == searches
+
+
+async def test_a_decision_needs_its_interrupt(desk: Desk) -> None:
+    """An interrupt without a decision is a mistake of the caller, not an approval."""
+    held = await desk.ask(PENALTY)
+    assert desk.database is not None
+    with pytest.raises(ValueError, match="decision"):
+        await advance(
+            desk.graph, desk.database.saver(), thread("q1"), desk.deps, interrupt_id=held.interrupt_id
+        )
+
+
+async def test_a_renamed_node_is_noticed(desk: Desk) -> None:
+    """Where the paused node no longer exists the draft is lost: that is an error, never a success."""
+    held = await desk.ask(PENALTY)
+    renamed = StateGraph(QuestionState, context_schema=Deps)
+    renamed.add_node("lookup_verified", NODES["lookup_verified"])
+    renamed.add_node("human_review", NODES["review"])
+    renamed.add_edge(START, "lookup_verified")
+    renamed.add_edge("lookup_verified", "human_review")
+    assert desk.database is not None
+    with pytest.raises(RunLost):
+        await advance(
+            renamed.compile(),
+            desk.database.saver(),
+            thread("q1"),
+            desk.deps,
+            interrupt_id=held.interrupt_id,
+            decision=approve(),
+        )
+
+
+# --- what it leaves behind --------------------------------------------------------------------------------------
+
+
+def large(desk: Desk) -> None:
+    """Ten passages of 1,500 characters, a draft of 1,200 and five turns of history: a full-size question."""
+    desk.shelf.passages_ = [
+        passage(n, f"Annual leave rule {n} grants {n} days of leave a year. " * 28, title=f"Annual leave {n}")
+        for n in range(1, 11)
+    ]
+    desk.pen.drafts.append(
+        " ".join(f"Annual leave rule {n} grants {n} days of leave a year. [{n}]" for n in (1, 2, 3)) * 7
+    )
+
+
+def large_zh(desk: Desk) -> None:
+    """The same in Chinese, three bytes a character: ten passages of 400 characters, a draft of 360."""
+    desk.shelf.passages_ = [
+        passage(n, f"年假规则第{n}条规定每年可休年假{n}天，须提前申请。" * 18, title=f"年假规则第{n}条")
+        for n in range(1, 11)
+    ]
+    desk.pen.drafts.append("".join(f"年假规则第{n}条规定每年可休年假{n}天。[{n}]" for n in (1, 2, 3)) * 6)
+
+
+HISTORY = ([Turn(f"q{n}", f"What about rule {n}?", "It grants some days. " * 40) for n in range(5)], "Leave.")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_an_unreviewed_question_leaves_one_small_checkpoint(
+    desk: Desk, database_url: str, language: str
+) -> None:
+    """At most 12 KB before any pruning: one checkpoint of the end, no writes, no history, no passage texts."""
+    large(desk) if language == "en" else large_zh(desk)
+    text = "How many days does the annual leave rule grant?" if language == "en" else "年假规则给多少天？"
+    outcome = await desk.ask(text, history=HISTORY)
+    assert outcome.status == "answered"
+    size = measure(database_url)
+    assert size.checkpoints == 1
+    assert size.writes == 0
+    assert size.bytes <= 12 * 1024
+
+
+async def test_a_held_question_is_small_too(desk: Desk, database_url: str) -> None:
+    """A pause holds its draft and the history it may be written from again; every step after it is kept."""
+    large(desk)
+    desk.rules = Rules.parse([], default="hold")
+    held = await desk.ask("How many days does the annual leave rule grant?", history=HISTORY)
+    paused = measure(database_url)
+    await desk.resume(held.interrupt_id, approve())
+    done = measure(database_url)
+    assert paused.checkpoints == 1
+    assert paused.bytes <= 20 * 1024
+    assert done.bytes <= 36 * 1024
+
+
+async def test_nothing_is_written_before_the_first_pause(desk: Desk, database_url: str) -> None:
+    """While a question is first worked on no checkpoint exists: the inbox asks again after a crash."""
+    seen: list[int] = []
+
+    async def draft(state: QuestionState, *, runtime: Runtime[Deps]) -> dict[str, Any]:
+        seen.append(measure(database_url).rows)
+        return await NODES["draft"](state, runtime=runtime)
+
+    await Desk(desk.database, nodes={**NODES, "draft": draft}).ask(PENALTY)
+    assert seen == [0]
+
+
+async def test_after_the_pause_every_step_is_durable(desk: Desk, database_url: str) -> None:
+    """From the first pause on a node finds all earlier steps in the database."""
+    seen: list[int] = []
+
+    async def publish(state: QuestionState, *, runtime: Runtime[Deps]) -> dict[str, Any]:
+        seen.append(measure(database_url).checkpoints)
+        return await NODES["publish"](state, runtime=runtime)
+
+    desk = Desk(desk.database, nodes={**NODES, "publish": publish})
+    held = await desk.ask(PENALTY)
+    await desk.resume(held.interrupt_id, approve())
+    assert seen == [2]
+
+
+async def test_a_deleted_thread_leaves_no_row(desk: Desk, database_url: str) -> None:
+    """After its retention nothing of a question remains."""
+    held = await desk.ask(PENALTY)
+    await desk.resume(held.interrupt_id, approve())
+    assert desk.database is not None
+    await desk.database.delete_checkpoints([thread("q1")])
+    assert measure(database_url).rows == 0
+
+
+async def test_only_plain_data_is_stored(desk: Desk, database_url: str) -> None:
+    """Every channel comes back as plain JSON types: nothing needs a class to be imported to be read."""
+    await desk.ask(PENALTY)
+    snapshot = await desk.snapshot()
+
+    def plain(value: Any) -> bool:
+        if isinstance(value, Mapping):
+            return all(isinstance(key, str) and plain(item) for key, item in value.items())
+        if isinstance(value, list):
+            return all(map(plain, value))
+        return value is None or type(value) in (str, int, float, bool)
+
+    assert plain(snapshot.values)
+
+
+async def test_a_saver_a_run_leaves_runs_apart(desk: Desk) -> None:
+    """Twenty questions at once, each with a saver of its own, all end."""
+    outcomes = await asyncio.gather(*(desk.ask(question=f"q{n}") for n in range(20)))
+    assert {outcome.status for outcome in outcomes} == {"answered"}
+
+
+async def test_memory_is_enough_without_a_database() -> None:
+    """The graph knows no Postgres: any LangGraph saver will do."""
+    desk = Desk(saver=InMemorySaver())
+    held = await desk.ask(PENALTY)
+    assert (await desk.resume(held.interrupt_id, approve())).status == "answered"
+    assert asked("x").principals == ("everyone", "web:ada")
+    assert Decision("approve", "web:rae") == approve()
