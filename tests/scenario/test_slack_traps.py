@@ -18,7 +18,7 @@ from bot.slack.doctor import examine_slack
 from bot.slack.send import Posted
 from tests.emulators.slack.client import StandIn
 from tests.emulators.slack.scopes import Manifest
-from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team, connected, slack_team
+from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team, slack_team
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,13 +119,22 @@ async def test_trap_06(stand_in: StandIn, database_url: str, tmp_path: Path) -> 
 
 async def test_trap_07(socket_team: Team) -> None:
     """bolt-python#448, #1071: a second process on the same app token takes a part; the doctor counts them."""
-    async with connected(socket_team.slack, socket_team.app):
+    second = asyncio.create_task(socket_team.listener.run_socket())
+    try:
+
+        async def both() -> bool:
+            return int((await socket_team.slack.world())["connections"]) == 2
+
+        await socket_team.slack.until(both)
         findings = await examine_slack(socket_team.app, socket_team.house)
         (connection,) = [f for f in findings if f.name == "slack connection"]
         assert "2 processes share" in connection.detail
         for number in range(6):  # whichever connection gets an event, it is answered
             await socket_team.slack.say("U0ADA", "C0GEN", f"{BOT} What does ERR_0042 mean? ({number})")
             await socket_team.ended(f"({number})")
+    finally:
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
 
 
 async def test_trap_08(
@@ -254,8 +263,8 @@ async def streaming(team: Team, ts: str, question: str) -> tuple[dict[str, Any],
 
 async def test_trap_18(team: Team) -> None:
     """python-slack-sdk#1859, #1880: a stream that Slack closed is completed by chat.update, in the same message."""
-    ts = await team.asked()
-    row = await team.question(LEAVE)
+    ts, _ = await team.held()  # a question that has no answer yet
+    row = await team.question(CONTRACT)
     address, begun = await streaming(team, ts, row.id)
     assert begun["streaming"]["tasks"]
     await team.slack.do("wind", seconds=301)
@@ -265,6 +274,21 @@ async def test_trap_18(team: Team) -> None:
     assert Posted.parse(sent).parts == (begun["ts"],)
     shown = await team.slack.until_seen("U0ADA", "C0GEN", "all of it", thread=ts)
     assert shown["ts"] == begun["ts"]
+
+
+async def test_a_stream_of_a_process_that_died_is_completed(
+    stand_in: StandIn, database_url: str, tmp_path: Path
+) -> None:
+    """The message that a killed process began to stream is the one that the answer fills after the restart."""
+    async with slack_team(stand_in, database_url, tmp_path) as team:
+        ts, _ = await team.held()
+        row = await team.question(CONTRACT)
+        address, begun = await streaming(team, ts, row.id)
+        team.house._streams.clear()  # what a kill leaves: nothing of it in memory
+    async with slack_team(stand_in, database_url, tmp_path, fresh=False) as team:
+        await team.slack.do("wind", seconds=301)
+        sent = await team.house.send(f"answer:{row.id}", address, Reply("answer", "Fifteen days.", "en"))
+        assert Posted.parse(sent).parts == (begun["ts"],)
 
 
 def test_trap_19() -> None:
@@ -338,6 +362,8 @@ async def test_trap_24(team: Team) -> None:
     assert len(decided) == 1
     slower = "U0REV2" if review.decided_by == "slack:U0REV" else "U0REV"
     await team.slack.until_seen(slower, "C0REVIEW", "was faster")
+    await team.slack.until_seen("U0ADA", "C0GEN", "45", thread=ts)
+    await team.quiet()
     assert len([m for m in await team.answers("C0GEN", ts) if "45" in m["text"]]) == 1
 
 

@@ -307,6 +307,7 @@ class Server:
             await asyncio.sleep(0.01)
         parcel.due = float("inf")  # never again
         parcel.given_up = True
+        parcel.done.set()
         self.delivery.secret = secret
         return {**said, "outcome": parcel.attempts[0]["outcome"]}
 
