@@ -21,10 +21,13 @@ from store import Store
 from store.conversations import TERMINAL, ConversationRow, QuestionRow
 from store.deliveries import NewDelivery
 from store.inbox import NewQuestion
+from store.reviews import ReviewRow
 from store.runs import NewRun
 from store.text import clean, language
 
 log = structlog.get_logger(__name__)
+
+GONE = ("withdrawn", "superseded")  # taken back by the asker: nothing of it is sent or remembered
 
 
 def readers(conversation: ConversationRow, asker: str) -> tuple[str, ...]:
@@ -86,11 +89,10 @@ class Asking:
             return None
         if change.text is None:
             await self._store.inbox.withdraw(row.id)
-            await self._redraw_later(row.id)
-            await self._graphs.forget(row.conversation_id, row.id)
+            await self._over(row)
             return None
         await self._store.inbox.supersede(row.id)
-        await self._redraw_later(row.id)
+        await self._over(row)
         conversation = await self._store.conversations.get(row.conversation_id)
         return await self.accept(
             Incoming(
@@ -113,7 +115,13 @@ class Asking:
         """Job `answer`, one at a time in a conversation. Every step may be repeated after a crash."""
         row = await self._store.conversations.question(question_id)
         if row.state in TERMINAL:
-            await self._send_again(row)
+            await self._finish(row)
+            return
+        reviews = await self._store.reviews.for_question(row.id)
+        if reviews:
+            # Killed after the review was opened: what follows a decision is the job `resume`'s, which runs under
+            # another lock and may be running now. Here only the announcement may be missing.
+            await self._announce(row, reviews[-1])
             return
         started = time.perf_counter()
         waited = (datetime.now(UTC) - row.asked_at).total_seconds() * 1_000
@@ -133,19 +141,18 @@ class Asking:
             return
         await self._store.runs.record(_run(row, outcome, spent))
         if outcome.status == "held":
-            await self._hold(row, outcome)
+            await self._announce(row, await self._store.reviews.open(replies.review(row, outcome)))
             return
         reply = replies.answer(self._words, row, outcome, contact=self._graphs.deps.contact)
         state = "declined" if reply.kind == "declined" else "answered"
         # Compare-and-set: a question that was withdrawn or superseded meanwhile stays so, and nothing is sent.
-        if await self._store.conversations.set_state(row.id, state, answer=reply.to_json()):
-            await self._send(row, f"answer:{row.id}", reply)
-            await self._remember_later(row)
+        await self._store.conversations.set_state(row.id, state, answer=reply.to_json())
+        await self._finish(await self._store.conversations.question(row.id))
 
     async def remember(self, question_id: str) -> None:
         """Job `remember`, one at a time for a conversation's memory."""
         row = await self._store.conversations.question(question_id)
-        if row.state in ("withdrawn", "superseded"):
+        if row.state in GONE:
             await self._graphs.forget(row.conversation_id, row.id)
         else:
             await self._graphs.remember(row.conversation_id, as_turn(row))
@@ -155,21 +162,37 @@ class Asking:
         """The job gave up: say so in the thread. A failure is never silent (invariant 9)."""
         row = await self._store.conversations.question(question_id)
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
-        if await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json()):
-            await self._send(row, f"answer:{row.id}", reply)
-            await self._remember_later(row)
+        await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json())
+        await self._finish(await self._store.conversations.question(row.id))
 
     # --- steps
 
-    async def _hold(self, row: QuestionRow, outcome: Outcome) -> None:
-        review = await self._store.reviews.open(replies.review(row, outcome))
+    async def _announce(self, row: QuestionRow, review: ReviewRow) -> None:
+        """Tell the asker that a person looks at it, and the reviewers that it waits. Repeating it tells nobody
+        twice."""
         await self._store.changes.notify("reviews", {"review": review.id, "state": review.state})
-        if await self._store.conversations.set_state(row.id, "held"):
-            await self._send(
-                row, f"held:{row.id}:{review.round}", replies.held(self._words, row, review), review.id
-            )
-            await self._cards.post(review)
+        if review.state == "withdrawn":
+            return
+        await self._send(
+            row, f"held:{row.id}:{review.round}", replies.held(self._words, row, review), review.id
+        )
+        await self._cards.post(review)
+        await self._remember_later(row)
+
+    async def _finish(self, row: QuestionRow) -> None:
+        """Send a stored answer and have it remembered, as far as that was not done. Every ending comes here, also
+        one that a killed process left half done."""
+        if row.state in GONE or row.answer is None:
+            return
+        await self._send(row, f"answer:{row.id}", Reply.from_json(row.answer))
+        if not row.remembered:
             await self._remember_later(row)
+
+    async def _over(self, row: QuestionRow) -> None:
+        """A question that was taken back leaves no card with live buttons and no turn in memory."""
+        for review in await self._store.reviews.for_question(row.id):
+            await self._store.queue.defer("redraw", {"review_id": review.id}, lock=f"card:{review.id}")
+        await self._remember_later(row)
 
     async def _history(self, row: QuestionRow) -> tuple[list[Turn], str]:
         """The conversation's memory, and the turns that its memory job has not reached yet."""
@@ -190,12 +213,6 @@ class Asking:
 
         return on_event
 
-    async def _send_again(self, row: QuestionRow) -> None:
-        if row.answer is not None:
-            await self._send(row, f"answer:{row.id}", Reply.from_json(row.answer))
-            if not row.remembered:
-                await self._remember_later(row)
-
     async def _send(self, row: QuestionRow, purpose: str, reply: Reply, review_id: int | None = None) -> None:
         await self._deliverer.deliver(
             NewDelivery(
@@ -209,11 +226,6 @@ class Asking:
                 review_id=review_id,
             )
         )
-
-    async def _redraw_later(self, question_id: str) -> None:
-        """A question that is over leaves no card with live buttons."""
-        for review in await self._store.reviews.for_question(question_id):
-            await self._store.queue.defer("redraw", {"review_id": review.id}, lock=f"card:{review.id}")
 
     async def _remember_later(self, row: QuestionRow) -> None:
         await self._store.queue.defer(
