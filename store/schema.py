@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.types import UserDefinedType
 
 # The head of store/migrations; serving processes compare it with the database without loading alembic.
-REVISION = "0001"
+REVISION = "0002"
 
 metadata = MetaData(
     naming_convention={
@@ -165,6 +165,9 @@ chunks = Table(
     Column("tokens", TSVECTOR, nullable=False),
     Column("length", Integer, nullable=False),  # tokens, for BM25's length normalisation
     UniqueConstraint("version_id", "ordinal"),
+    # A row stays whole up to a page. Compressed or moved out, tokens are unpacked once a term and row: 15 ms of
+    # processor a keyword search over 4,908 chunks, against 2.7 ms.
+    postgresql_with={"toast_tuple_target": 8160},
 )
 Index("ix_chunks_tokens", chunks.c.tokens, postgresql_using="gin")
 
