@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rag_graph.models import ModelUnavailable
+from rag_graph.contracts import ModelUnavailable, Turn
 from store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ async def _model(app: "App") -> Finding:
     if app.settings.llm is None:
         return Finding("model", True, "none configured: answers are quotations")
     try:
-        await writer.check()
+        await writer.summarise("", [Turn("", "ping", "pong")], "en")  # the smallest real call
     except ModelUnavailable as error:
         return Finding(
             "model",

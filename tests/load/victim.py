@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,7 +26,7 @@ from starlette.routing import Route
 from bot.app import App, Parts, open_app
 from bot.messages import Action, Incoming, Platform, Progress, Reply
 from bot.settings import Review, Search, Settings, Workspace
-from rag_graph.contracts import Passage, Question, ToolCall, Written
+from rag_graph.contracts import Material, Question, ToolCall, Written
 from rag_graph.graph import NODES
 from rag_graph.models import ExtractiveWriter
 from rag_graph.tools.registry import Registry
@@ -73,12 +73,11 @@ class StandinHouse:
 class Curious(ExtractiveWriter):
     """Wants one more search before it answers a question that says "compare"; without a model nobody would."""
 
-    async def assess(self, question: Question, passages: Sequence[Passage], tools: Registry) -> Written:
-        if "compare" in question.text and not getattr(self, question.id, False):
-            setattr(self, question.id, True)
+    async def assess(self, question: Question, material: Material, tools: Registry) -> Written:
+        if "compare" in question.text and not material.results:
             call = ToolCall("c1", "search_knowledge_base", {"query": "expense report deadline", "top_k": 3})
             return Written("", "model", (call,))
-        return await super().assess(question, passages, tools)
+        return await super().assess(question, material, tools)
 
 
 def fused_store(fuse: Fuse) -> Any:
