@@ -97,7 +97,9 @@ class Reviews:
         """
         async with transaction(self._engine) as connection:
             state = await connection.scalar(
-                select(questions.c.state).where(questions.c.id == new.question_id).with_for_update()
+                select(questions.c.state)
+                .where(questions.c.id == new.question_id)
+                .with_for_update(key_share=True)
             )
             if state is None:
                 raise NotFound(f"There is no question {new.question_id!r}.")

@@ -6,7 +6,6 @@ poll; a killed worker's jobs are retried by nobody.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -186,9 +185,11 @@ class QueueManager(manager.JobManager):
 
     async def sign_off(self) -> None:
         """Leave no registration behind, not even of a worker that was cut while it registered."""
-        if self.pulse.worker_id is not None:
-            await self.unregister_worker(self.pulse.worker_id)
-        await self.pulse.close()
+        try:
+            if self.pulse.worker_id is not None:
+                await self.unregister_worker(self.pulse.worker_id)
+        finally:
+            await self.pulse.close()
 
     async def defer_periodic_job(self, job: jobs.Job, periodic_id: str, defer_timestamp: int) -> int | None:
         try:
@@ -330,19 +331,21 @@ async def serve(app: QueueApp, queues: Sequence[str], concurrency: int) -> None:
     working = asyncio.create_task(_work(app, current, queues, concurrency), name="queue work")
     tending = asyncio.create_task(app.tend(current), name="queue tending")
     try:
-        await asyncio.shield(working)
+        ended, _ = await asyncio.wait({working, tending}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         app.job_manager.closing = True
         # The pulse outlasts the work: while jobs still finish, others must not take them over.
         for task in (working, tending):
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.gather(task, return_exceptions=True)
         await app.job_manager.sign_off()
+    for task in ended:
+        task.result()  # neither ends by itself, except by a fault
 
 
 async def _work(app: QueueApp, current: CurrentWorker, queues: Sequence[str], concurrency: int) -> None:
-    while True:
+    # Not for ever: a worker that fails while it stops raises that instead of the cancellation.
+    while not app.job_manager.closing:
         try:
             current.worker = _worker(app, queues, concurrency)
             app.job_manager.freed = current.worker.look_again

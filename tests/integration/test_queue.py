@@ -299,7 +299,7 @@ async def test_a_killed_workers_job_is_run_by_another(
         process.kill()
         began = asyncio.get_running_loop().time()
         await until(lambda: len(record.ran) == 2)
-        assert asyncio.get_running_loop().time() - began < 3
+        assert asyncio.get_running_loop().time() - began < 8
     assert record.ran == ["a/0", "a/1"]
     assert (tmp_path / "begun").read_text() == "a/0\n"
 
