@@ -61,6 +61,7 @@ async def test_others_are_left_alone_until_they_mention_the_bot(team: Team) -> N
     assert len(await team.answers("C0GEN", ts)) == 1
     await team.slack.say("U0LIN", "C0GEN", f"{BOT} What does ERR_0042 mean?", thread=ts)
     await team.ended("ERR_0042")
+    await team.slack.until_seen("U0LIN", "C0GEN", "certificate", thread=ts)
     assert len(await team.answers("C0GEN", ts)) == 2
 
 
