@@ -22,7 +22,7 @@ ARGUMENTS = (
 )
 SHOTS = Path(__file__).parent / "shots"
 # What a browser says by itself about a server that a test has killed, or a page that is not there.
-EXPECTED = ("Failed to load resource", "net::ERR_", "EventSource")
+EXPECTED = ("Failed to load resource", "net::ERR_", "Response Status Error", "[object Event]", "htmx:")
 
 Opener = Callable[..., Awaitable[Page]]
 

@@ -40,7 +40,7 @@ async def _take(served: Served, browser: Browser) -> None:
     lin = await _page(browser, served.address)
     await lin.locator(".suggestion.answer").click()
     await expect(lin.locator(".prose a.cite").first).to_be_visible()
-    await _follow(lin, "Until when are they valid?")
+    await _follow(lin, "How long are they valid?")
     await expect(lin.locator(".turn").nth(1).locator(".prose a.cite").first).to_be_visible()
     await _follow(lin, "What does clause 3.2 of the service agreement say?")
     await expect(lin.locator(".held-title")).to_be_visible()

@@ -1,5 +1,6 @@
 """The whole job in a browser: ask, follow up, wait for a person, decide, add a document."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,7 @@ LEAVE = {
     "en": ("How many days of annual leave do I get?", "31 March"),
     "zh": ("年假可以休多少天？", "3 月 31 日"),
 }
-FOLLOW = {"en": "Until when are they valid?", "zh": "它的有效期到什么时候？"}
-CLAUSE = {"en": "30% of the contract price", "zh": "合同价款的 30%"}
+FOLLOW = {"en": "How long are they valid?", "zh": "它的有效期到什么时候？"}
 EDITED = {"en": "Sixty days, says the contract [1].", "zh": "合同规定为六十天 [1]。"}
 
 
@@ -40,7 +40,13 @@ async def test_the_whole_story(served: Served, opened: Opener, tmp_path: Path, l
     await _rate(lin, t)
     reviewer = await opened(f"{served.address}/~reviewer/review", locale=LOCALES[language])
     await expect(reviewer.get_by_text(t("review.none_hint"))).to_be_visible()
-    await _held(lin, t, language)
+    await _held(lin, t)
+    sentences = (await served.app.store.reviews.list())[0].draft["sentences"]
+    longest = max((str(sentence["text"]) for sentence in sentences), key=len)
+    draft = re.sub(r"[>*]", "", longest.split("[")[0]).strip()
+    assert len(draft) > 10
+    assert draft not in await lin.content()
+    await expect(reviewer.locator(".draft")).to_contain_text(draft)
     await _decide(reviewer, lin, t, language)
     admin = await opened(f"{served.address}/~admin/console/documents", locale=LOCALES[language])
     await _add_documents(admin, t, tmp_path)
@@ -80,20 +86,18 @@ async def _rate(lin: Page, t: Words1) -> None:
     await expect(first.locator('.thumb[value="no"]')).to_have_attribute("aria-pressed", "true")
 
 
-async def _held(lin: Page, t: Words1, language: str) -> None:
+async def _held(lin: Page, t: Words1) -> None:
     await lin.get_by_label(t("ask.follow")).fill(t("home.suggest.held"))
     await lin.keyboard.press("Enter")
     third = lin.locator(".turn").nth(2)
     await expect(third).to_contain_text(t("held.title"))
     await expect(third).to_contain_text(t("held.unclaimed"))
-    assert CLAUSE[language] not in await lin.content()
 
 
 async def _decide(reviewer: Page, lin: Page, t: Words1, language: str) -> None:
     """The card comes by itself; keys take it and open the editor; the asker sees who has it, then the answer."""
     card = reviewer.locator("article.card")
     await expect(card.locator(".question")).to_have_text(t("home.suggest.held"))
-    await expect(card.locator(".draft")).to_contain_text(CLAUSE[language])
     await expect(card.locator(".quote blockquote").first).to_be_visible()
     await reviewer.keyboard.press("c")
     await expect(reviewer.get_by_role("button", name=t("review.release"))).to_be_visible()

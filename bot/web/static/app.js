@@ -98,7 +98,7 @@
     if (event.detail.target?.id === "panel") opener = event.target;
   });
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target.id !== "panel") return;
+    if (event.detail.target?.id !== "panel") return;
     find("#panel-title").focus({ preventScroll: true });
     find("#passage")?.scrollIntoView({ block: "nearest" });
   });
@@ -143,7 +143,7 @@
     else if (catchingUp(event.target)) later(event.target);
     else if (!answer.getResponseHeader("HX-Reswap")) say(document.body.dataset[answer.status === 413 ? "large" : "failed"]);
   });
-  document.addEventListener("htmx:oobAfterSwap", (event) => { if (event.detail.target.id === "notice") fade(); });
+  document.addEventListener("htmx:oobAfterSwap", (event) => { if (event.detail.target?.id === "notice") fade(); });
 
   // --- keys
   const typing = (target) => target.closest("input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]");
