@@ -298,6 +298,8 @@ class EmbeddedPostgres:
         done = self._call("pg_ctl", "stop", "-D", str(self.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS))
         if done.returncode != 0 and self._status() is not None:
             raise EmbeddedPostgresFailed(f"The embedded PostgreSQL did not stop: {done.stderr.strip()}")
+        if self._run.parent != self.base:
+            shutil.rmtree(self._run, ignore_errors=True)  # no litter in /tmp
 
     def _status(self) -> str | None:
         """What the live postmaster of this data folder says of itself ("starting", "ready", …); None without one."""

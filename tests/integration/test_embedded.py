@@ -181,7 +181,11 @@ def test_two_starts_at_once_end_with_one_server(make: Make, folder: Path) -> Non
     urls = {out.strip() for out, _ in said}
     assert len(urls) == 1
     assert ask(urls.pop(), "SELECT 1") == 1
-    assert make(name).running()
+    started = make(name)
+    assert started.running()
+    sockets = Path(str(ask(started.start(), "SHOW unix_socket_directories")))
+    started.stop()
+    assert not sockets.exists()
 
 
 def test_recovers_from_kill_9(server: EmbeddedPostgres) -> None:
