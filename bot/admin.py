@@ -38,10 +38,12 @@ class Admin:
         as the version that is live; a file over the size limit is refused with `IngestError("too_large")`."""
         limit = self._settings.ingest.max_megabytes
         if len(data) > limit * 1_000_000:
-            raise IngestError("too_large", str(limit))
-        readers = audience or self._settings.audiences.get(collection)
+            raise IngestError("too_large", f"{limit} MB")
+        await self._store.documents.ensure_collection(
+            collection, audience=self._settings.audiences.get(collection)
+        )
         return await self._store.documents.add(
-            NewDocument(collection=collection, source=name, data=data, uploaded_by=by, audience=readers)
+            NewDocument(collection=collection, source=name, data=data, uploaded_by=by, audience=audience)
         )
 
     async def ingest(self, version_id: int, on_progress: OnProgress | None = None) -> VersionRow:
@@ -73,6 +75,11 @@ class Admin:
             log.info("ingest.failed", version=version_id, code=error.code)
         await self._store.changes.notify("documents", {"version": version_id, "step": "finished"})
         return await self._store.documents.version(version_id)
+
+    async def give_up(self, version_id: int) -> None:
+        """The job was tried to its last attempt: the document says so instead of hanging half read."""
+        await self._store.documents.fail(version_id, "internal")
+        await self._store.changes.notify("documents", {"version": version_id, "step": "finished"})
 
     async def list(self, collection: str | None = None) -> list[DocumentRow]:
         return await self._store.documents.list(collection)

