@@ -284,8 +284,8 @@ def _page(result: Mapping[str, Any]) -> str:
             "## Fifty questions on the sample handbook",
             f"`{result['command']}`, {result['date'][:10]}, {machine['processor']}, {machine['cores']} cores, "
             f"Python {machine['python']}, commit {commit}, configuration `{result['config_hash']}`, "
-            "no language model. Every question with both replies is in `bench/results/fifty.json`; what counts as right is in "
-            "[the set's README](../bench/sets/handbook/README.md).",
+            "no language model. Every question with both replies is in `bench/results/fifty.json`; what counts as "
+            "right is in [the set's README](../bench/sets/handbook/README.md).",
             "The old chain cuts Markdown and PDF text at 500 characters with 50 overlap, keeps it in FAISS, takes the "
             "four nearest chunks to the history and the question as one text, and always answers. It has the same "
             "embedding model (multilingual-e5-small), the same PDF extraction and the same extractive writer as "
