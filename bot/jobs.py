@@ -4,9 +4,9 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import structlog
-from store.queue import Queue, Retry
 
 from store.errors import NotFound
+from store.queue import Queue, Retry
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -21,7 +21,16 @@ INGESTING = Retry(attempts=8, initial_seconds=2.0, longest_seconds=60.0)
 
 def register(queue: Queue, app: "App") -> None:
     """Bind the task names that the store defers to the use cases of `app`."""
+    _register_answering(queue, app)
+    _register_ingestion(queue, app)
 
+    async def prune() -> None:
+        await app.prune()
+
+    queue.periodic("prune", prune, cron="17 * * * *")
+
+
+def _register_answering(queue: Queue, app: "App") -> None:
     async def answer(question_id: str) -> None:
         await _quietly_gone(app.asking.answer(question_id), question=question_id)
 
@@ -37,21 +46,20 @@ def register(queue: Queue, app: "App") -> None:
     async def redraw(review_id: int) -> None:
         await app.cards.redraw(review_id)
 
+    queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
+    queue.task("remember", remember, retry=ANSWERING)
+    queue.task("resume", resume, retry=ANSWERING)
+    queue.task("redraw", redraw, retry=ANSWERING)
+
+
+def _register_ingestion(queue: Queue, app: "App") -> None:
     async def ingest(version_id: int) -> None:
         await _quietly_gone(app.admin.ingest(version_id), version=version_id)
 
     async def ingest_failed(version_id: int) -> None:
         await _quietly_gone(app.admin.give_up(version_id), version=version_id)
 
-    async def prune() -> None:
-        await app.prune()
-
-    queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
-    queue.task("remember", remember, retry=ANSWERING)
-    queue.task("resume", resume, retry=ANSWERING)
-    queue.task("redraw", redraw, retry=ANSWERING)
     queue.task("ingest", ingest, retry=INGESTING, exhausted=ingest_failed)
-    queue.periodic("prune", prune, cron="17 * * * *")
 
 
 async def _quietly_gone(work: Awaitable[object], **what: object) -> None:

@@ -80,12 +80,12 @@ class Candidate:
 class Fusion:
     """How legs become one list.
 
-    `deduplicate` is "document" (a document once in each leg), "cap:N" (at most N of its chunks in each leg) or
-    "off". `constant` is reciprocal rank fusion's k, `documents` the weight of document-level evidence, `depth`
-    how many of each leg take part.
+    `deduplicate` is "document" (a document once in each leg, before fusion), "cap:N" (at most N of its chunks in
+    the fused list) or "off". `constant` is reciprocal rank fusion's k, `documents` the weight of document-level
+    evidence, `depth` how many of each leg take part.
     """
 
-    deduplicate: str = "cap:2"
+    deduplicate: str = "cap:3"
     constant: int = 60
     documents: float = 0.25
     depth: int = 50
@@ -156,16 +156,13 @@ def reciprocal_ranks(legs: Iterable[Sequence[int]], constant: int = 60) -> dict[
     return dict(scores)
 
 
-def deduplicate(leg: Iterable[int], document_of: Mapping[int, int], mode: str) -> list[int]:
-    """The leg without what a document has too much of, best first: see `Fusion.deduplicate`."""
-    allowed = _allowed(mode)
-    if allowed is None:
-        return list(leg)
+def deduplicate(order: Iterable[int], document_of: Mapping[int, int], most: int) -> list[int]:
+    """`order` without what a document has beyond `most` chunks, best first."""
     kept: list[int] = []
     seen: Counter[int] = Counter()
-    for identity in leg:
+    for identity in order:
         seen[document_of[identity]] += 1
-        if seen[document_of[identity]] <= allowed:
+        if seen[document_of[identity]] <= most:
             kept.append(identity)
     return kept
 
@@ -189,17 +186,32 @@ def fuse(
     Beside each leg stands its document-level evidence: documents ranked by what all their chunks bring. What
     de-duplication removes comes after everything else, so that one long document alone still fills a result.
     """
-    full = reciprocal_ranks(legs, fusion.constant)
     evidence = [_document_scores(leg, document_of, fusion) for leg in legs]
-    kept = reciprocal_ranks(
-        [deduplicate(leg, document_of, fusion.deduplicate) for leg in legs], fusion.constant
-    )
-    scores = {
-        identity: kept.get(identity, score) + sum(leg.get(document_of[identity], 0.0) for leg in evidence)
-        for identity, score in full.items()
-    }
-    order = sorted(scores, key=lambda identity: (identity not in kept, -scores[identity], identity))
-    return [(identity, scores[identity]) for identity in order]
+
+    def scored(of: Sequence[Sequence[int]]) -> dict[int, float]:
+        return {
+            identity: score + sum(leg.get(document_of[identity], 0.0) for leg in evidence)
+            for identity, score in reciprocal_ranks(of, fusion.constant).items()
+        }
+
+    def best_first(scores: Mapping[int, float]) -> list[int]:
+        return sorted(scores, key=lambda identity: (-scores[identity], identity))
+
+    full = scored(legs)
+    allowed = _allowed(fusion.deduplicate)
+    if allowed is None:
+        return [(identity, full[identity]) for identity in best_first(full)]
+    if fusion.deduplicate == "document":
+        scores = scored([deduplicate(leg, document_of, allowed) for leg in legs])
+        kept = best_first(scores)
+    else:
+        # After fusion, not in each leg: where the legs' best chunks of a document differ, the chunk that is good
+        # in both lost half its score. On the sample handbook the answer was among the first three passages for
+        # 60 % of the questions with this cap or none, 43 % with a cap of two in each leg, 31 % with "document".
+        scores = full
+        kept = deduplicate(best_first(full), document_of, allowed)
+    rest = [identity for identity in best_first(full) if identity not in set(kept)]
+    return [(identity, scores.get(identity, full[identity])) for identity in (*kept, *rest)]
 
 
 def _document_scores(leg: Sequence[int], document_of: Mapping[int, int], fusion: Fusion) -> dict[int, float]:
