@@ -1,15 +1,15 @@
 """Review cards: posted once in every review channel, and drawn anew from their row whenever it changes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-
-from store.conversations import QuestionRow
-from store.deliveries import NewDelivery
-from store.reviews import ReviewRow
 
 from bot.deliver import Deliverer
 from bot.messages import Reply
 from store import Store
+from store.conversations import QuestionRow
+from store.deliveries import NewDelivery
+from store.reviews import ReviewRow
 
 
 class Cards:
@@ -47,6 +47,18 @@ class Cards:
             if row.kind == "card" and row.state == "sent":
                 place = row.purpose.split(":", 2)[2]
                 await self._deliverer.redraw(row, card(review, question, place, self._language))
+            elif row.kind == "held" and row.state == "sent":
+                await self._deliverer.redraw(row, notice(Reply.from_json(row.content), review))
+
+
+def notice(held: Reply, review: ReviewRow) -> Reply:
+    """What the asker reads while the draft waits, with who has it and since when; nothing of the draft itself."""
+    holder = {
+        "claimed_by": review.claimed_by,
+        "claimed_at": review.claimed_at.isoformat() if review.claimed_at else None,
+        "closed": review.state != "pending",
+    }
+    return replace(held, meta={**held.meta, **holder})
 
 
 def card(review: ReviewRow, question: QuestionRow, place: str, language: str) -> Reply:

@@ -10,6 +10,7 @@ from bot.slack.render import (
     Setting,
     actions,
     age,
+    bare_of,
     button,
     context,
     neutral,
@@ -95,7 +96,7 @@ def doubts(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) 
     """The sentences that their passages do not, or hardly, support."""
     doubted = [s for s in found if s["support"] in ("weak", "unsupported")]
     return [
-        setting.words(language, f"slack.card.{s['support']}", sentence=s["text"][:300])
+        setting.words(language, f"slack.card.{s['support']}", sentence=bare_of(s["text"])[:300])
         for s in doubted[:DOUBTS]
     ]
 

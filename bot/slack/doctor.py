@@ -47,10 +47,15 @@ async def examine_slack(app: "App", house: SlackHouse) -> list[Finding]:
     findings = [token, await _scopes(house)]
     if house.settings.app_token is not None:
         findings.append(await _socket(house))
-    for place in app.settings.review.channels:
-        if place.startswith("slack:"):
-            findings.append(await _review_channel(app, house, place.removeprefix("slack:")))
-    return findings
+    return [*findings, *await review_channels(app, house)]
+
+
+async def review_channels(app: "App", house: SlackHouse) -> list[Finding]:
+    """Each review channel in Slack: private, not shared, the bot and the reviewers inside."""
+    places = [
+        place.removeprefix("slack:") for place in app.settings.review.channels if place.startswith("slack:")
+    ]
+    return [await _review_channel(app, house, channel) for channel in places]
 
 
 async def _token(house: SlackHouse) -> Finding:

@@ -26,6 +26,7 @@ from starlette.responses import Response
 from bot.messages import Change, Incoming, NotTaken
 from bot.slack.clicks import Clicks
 from bot.slack.commands import Commands
+from bot.slack.doctor import review_channels
 from bot.slack.events import ADD, Heard, heard
 from bot.slack.send import SlackHouse
 from store.conversations import TERMINAL, QuestionRow
@@ -69,13 +70,19 @@ class Listener:
     # --- transports
 
     async def start(self) -> None:
-        """Ask Slack whether our tokens work, before anything depends on it. Raises `CannotStart`."""
+        """Ask Slack whether our tokens work, and what is wrong with the review channels, before anything depends on
+        it. Raises `CannotStart`."""
         try:
             await self._house.people.identity()
         except SlackApiError as error:
             raise CannotStart(
                 f"Slack refuses SLACK_BOT_TOKEN ({_code(error)}): copy it anew from the app's page."
             ) from None
+        for finding in await review_channels(self._app, self._house):
+            if not finding.ok:
+                log.error(
+                    "slack.review_channel", name=finding.name, detail=finding.detail, remedy=finding.remedy
+                )
         if self._settings.app_token is None:
             return
         try:

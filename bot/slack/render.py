@@ -99,10 +99,15 @@ def said(text: str) -> list[Json]:
     return [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [leaf]}]}]
 
 
+def bare_of(sentence: str) -> str:
+    """A sentence without its Markdown and citation marks, in one line."""
+    return " ".join(MARKS.sub("", sentence).split())
+
+
 def first_sentence(text: str) -> str:
     """The notification: the first sentence without its marks."""
     for sentence in sentences(text) or [text]:
-        bare = " ".join(MARKS.sub("", sentence).split())
+        bare = bare_of(sentence)
         if bare:
             return neutral(bare if len(bare) <= NOTIFICATION else bare[: NOTIFICATION - 1] + "…")
     return "…"
@@ -128,7 +133,9 @@ def source_line(citation: Mapping[str, Any], language: str, setting: Setting) ->
     """One line of the sources: number, document, section, page, age."""
     words = setting.words
     place = [words(language, "slack.source", number=citation["number"], title=citation["title"])]
-    place += list(citation["heading_path"])
+    # A document's first heading is mostly its title: said once is enough.
+    headings = list(citation["heading_path"])
+    place += headings[1:] if headings[:1] == [citation["title"]] else headings
     line = " › ".join(place)
     if citation.get("page"):
         line += f" · {words(language, 'answer.page', page=citation['page'])}"

@@ -80,6 +80,8 @@ class SlackHouse:
 
         Raises `OSError` for what may pass, `NotTaken` for what will not, `ResultUnknown` where it cannot be looked up.
         """
+        if reply.kind == "card" and await self.people.shared(str(address["channel"])):
+            raise NotTaken("shared_channel")  # a draft is for nobody outside (invariant 3)
         stream_ts = await self._finished_stream(purpose)
         if address.get("response_url"):
             if await self._respond(purpose, address, reply):

@@ -257,10 +257,11 @@ async def test_a_hint_brings_another_draft(team: Team) -> None:
 
 
 async def test_a_claimed_review_says_whose_it_is(team: Team) -> None:
-    """Claim and release are seen by everybody on the card."""
-    _, card = await team.held()
+    """Claim and release are seen by everybody on the card; the asker reads who has it, and since when."""
+    ts, card = await team.held()
     await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:claim")
     claimed = await team.slack.until_seen("U0REV2", "C0REVIEW", "rena has it")
+    await team.slack.until_seen("U0ADA", "C0GEN", "rena 正在处理（刚刚接手）", thread=ts)
     await team.slack.click("U0REV", "C0REVIEW", claimed["ts"], "review:release")
     await team.slack.until_seen("U0REV2", "C0REVIEW", "nobody has taken it")
 

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from bot.app import Parts, open_app
 from bot.messages import Progress, Reply
 from bot.slack import listen
 from bot.slack.doctor import examine_slack
-from bot.slack.send import Posted
+from bot.slack.send import Posted, SlackHouse
+from tests.embedder import HashEmbedder
 from tests.emulators.slack.client import StandIn
 from tests.emulators.slack.scopes import Manifest
-from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team, slack_team
+from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team, settings_for, slack_team
 
 ROOT = Path(__file__).parents[2]
 
@@ -477,3 +480,81 @@ async def test_without_a_signature_nothing_is_taken(
         await team.slack.do("forge", text=f"{BOT} a forged question")
         await team.quiet()
         assert await team.app.store.conversations.list("slack") == []
+
+
+# --- what the doctor and the start say
+
+
+async def findings(team: Team) -> dict[str, str]:
+    return {f.name: f.detail for f in await examine_slack(team.app, team.house) if not f.ok}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"take": ["U0BOT"]}, "does not show it"),
+        ({"kind": "public", "take": ["U0BOT"]}, "not in it"),
+        ({"is_ext_shared": True}, "shared with another organisation"),
+        ({"kind": "public"}, "everybody can join"),
+        ({"take": ["U0REV2"]}, "not in it: slack:U0REV2"),
+    ],
+)
+async def test_the_doctor_tells_what_is_wrong_with_the_review_channel(
+    socket_team: Team, change: dict[str, Any], said: str
+) -> None:
+    """Not in the channel, shared, public, or a reviewer missing: each is said, with the fix."""
+    assert await findings(socket_team) == {}
+    await socket_team.slack.do("channel", id="C0REVIEW", **change)
+    socket_team.house.people._kept.clear()
+    assert said in (await findings(socket_team))["slack review channel C0REVIEW"]
+
+
+async def test_the_doctor_tells_a_missing_scope(socket_team: Team) -> None:
+    """A scope that nothing works without is named, with the manifest as the remedy."""
+    content = Manifest.read(ROOT / "manifests/slack.yaml").content
+    content["oauth_config"]["scopes"]["bot"].remove("users:read")
+    await socket_team.slack.do("reset", manifest=content)
+    socket_team.house.people._identity = None
+    assert (await findings(socket_team))["slack scopes"] == "missing: users:read"
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "said"),
+    [
+        ({"bot_token": SecretStr("xoxb-wrong")}, "slack token", "invalid_auth"),
+        ({"app_token": SecretStr("xapp-wrong")}, "slack connection", "invalid_auth"),
+        ({}, "slack connection", "no serving process is connected"),
+    ],
+)
+async def test_the_doctor_tells_wrong_tokens_and_a_dead_connection(
+    stand_in: StandIn, database_url: str, tmp_path: Path, changed: dict[str, Any], name: str, said: str
+) -> None:
+    """Wrong bot token, wrong app token, and a serving process that is not there are told apart; with a wrong token
+    the listener refuses to start."""
+    await stand_in.do("reset")
+    chosen = settings_for(stand_in, tmp_path, socket=True)
+    assert chosen.slack is not None
+    chosen = chosen.model_copy(update={"slack": chosen.slack.model_copy(update=changed)})
+    async with open_app(chosen, database_url, Parts(embedder=HashEmbedder())) as app:
+        house = app.platforms["slack"]
+        assert isinstance(house, SlackHouse)
+        found = {f.name: f.detail for f in await examine_slack(app, house) if not f.ok}
+        assert found[name] == said
+        if changed:
+            with pytest.raises(listen.CannotStart, match="Slack refuses"):
+                await listen.Listener(app, house).start()
+
+
+async def test_no_draft_goes_to_a_shared_channel(team: Team) -> None:
+    """A review channel that another organisation reads gets no card; the delivery row says why."""
+    await team.slack.do("channel", id="C0REVIEW", is_ext_shared=True)
+    team.house.people._kept.clear()
+    await team.slack.say("U0ADA", "C0GEN", f"{BOT} {CONTRACT}")
+    row = await team.question(CONTRACT)
+
+    async def refused() -> bool:
+        rows = await team.app.store.deliveries.for_question(row.id)
+        return any(r.kind == "card" and "shared_channel" in r.error for r in rows)
+
+    await team.slack.until(refused, 20)
+    assert [m for m in await team.slack.see("U0REV", "C0REVIEW") if m["by"] == "U0BOT"] == []

@@ -351,7 +351,7 @@ class Server:
 
     async def do_channel(self, id: str, **values: Any) -> Json:
         """Make or change a channel; `add` and `take` are members."""
-        place = self.world.channels.setdefault(id, Channel(id, id.lower(), values.pop("kind", "public")))
+        place = self.world.channels.setdefault(id, Channel(id, id.lower(), "public"))
         place.members |= set(values.pop("add", ()))
         place.members -= set(values.pop("take", ()))
         for key, value in values.items():
