@@ -15,6 +15,7 @@ from rag_graph.terms import STOP, content
 from store.text import language, normalise, tokens
 
 __all__ = [
+    "AND_ZH",
     "BARE_EN",
     "BARE_ZH",
     "DEMONSTRATIVE_ZH",
@@ -59,6 +60,7 @@ DEMONSTRATIVE_ZH = re.compile(
 )
 _CLAUSE_ZH = re.compile(r"[，,。；;！!？?\s]+")
 _NOUNS = ("n", "vn", "eng", "j")
+_MISTAGGED = frozenset(("合同", "绩效", "安全"))  # adjectives by the dictionary
 _CLAUSE_NUMBER = re.compile(r"第\s*[\d.一二三四五六七八九十百]+\s*[条款章节]")
 
 
@@ -101,7 +103,7 @@ def specific_zh(text: str, *, verbs: bool = True) -> list[str]:
         if len(single) > 1 and single not in ATTRIBUTES_ZH and not _ASKS_ZH.search(single):
             found.append(single)
         single = ""
-        named = tag.startswith(_NOUNS) or (verbs and tag.startswith("v"))
+        named = tag.startswith(_NOUNS) or word in _MISTAGGED or (verbs and tag.startswith("v"))
         if named and len(word) > 1 and not attribute_zh(word):
             found.append(word)
     return found

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 
 import rjieba
 
@@ -110,16 +111,39 @@ _LEADING = re.compile(r"(?:\[\d{1,3}\]\s*)+")
 
 
 def _marked(text: str) -> list[str]:
-    """Sentences, each with the marks that follow its full stop."""
+    """Sentences, each with the marks that follow its full stop.
+
+    The mark behind a quoted line is for the whole of it, and one below a table for all of its rows.
+    """
     found: list[str] = []
-    for sentence in sentences(text):
-        marks = _LEADING.match(sentence) if found else None
-        if marks:
-            found[-1] += marks.group().strip()
-        rest = sentence[marks.end() :].strip() if marks else sentence
-        if rest:
-            found.append(rest)
+    for quoted, lines in groupby(text.splitlines(), key=lambda line: line.lstrip().startswith(">")):
+        for block in [line.lstrip("> ") for line in lines] if quoted else ["\n".join(lines)]:
+            first = len(found)
+            for sentence in sentences(block):
+                _add(found, sentence)
+            for at in range(first, len(found) - 1) if quoted else ():
+                found[at] += "" if _MARK.search(found[at]) else "".join(_MARK_TEXT.findall(found[-1]))
     return found
+
+
+_ROW = re.compile(r"\s*\|")
+_MARK_TEXT = re.compile(r"\[\d{1,3}\]")
+
+
+def _add(found: list[str], sentence: str) -> None:
+    marks = _LEADING.match(sentence) if found else None
+    if marks:
+        found[-1] += marks.group().strip()
+        for at in range(len(found) - 2, -1, -1):
+            if not (_ROW.match(found[-1]) and _ROW.match(found[at])) or _MARK.search(found[at]):
+                break
+            found[at] += marks.group().strip()
+    rest = sentence[marks.end() :].strip() if marks else sentence
+    if rest:
+        found.append(rest)
+
+
+_HEADING = re.compile(r"[\s>]*(?:#{1,6}\s[^\n]*|\*\*[^*\n]+\*\*[:：]?)\s*")
 
 
 def support(sentence: str, passages: Sequence[str]) -> Support:
@@ -129,7 +153,12 @@ def support(sentence: str, passages: Sequence[str]) -> Support:
     some of its words, or a number that they state of something else. "unchecked": nothing to compare.
     """
     claim = _plain(sentence)
-    if not passages or not content(claim) or claim.rstrip().endswith(("?", "？", ":", "：")):
+    if (
+        not passages
+        or not content(claim)
+        or _HEADING.fullmatch(sentence)
+        or claim.rstrip().endswith(("?", "？", ":", "："))
+    ):
         return "unchecked"
     whole = _squeezed("\n".join(passages))
     if _squeezed(claim).strip(_EDGES) in whole:

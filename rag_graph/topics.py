@@ -155,7 +155,7 @@ def phrases(text: str) -> list[_Mention]:
 
 
 _CLAUSE = re.compile(r"第\s*[\d.一二三四五六七八九十百]+\s*[条款章节]")
-_NOMINAL = ("n", "vn", "eng", "j", "m")
+_NOMINAL = ("n", "vn", "eng", "j", "m", "a")
 
 
 def _phrases_zh(text: str) -> list[_Mention]:
