@@ -102,6 +102,9 @@ async def advance(  # noqa: PLR0913 - one door for starting, continuing and resu
     after = await running.aget_state(config)
     if not after.interrupts and not after.values.get("answer"):
         raise RunLost(f"{thread} ended at {after.next or 'nothing'} without an answer or a pause")
+    if reviewed and not after.interrupts:
+        # The steps since the pause have served: three rounds leave 66 KB, their last checkpoint 10.
+        await saver.aprune([thread])
     return _outcome(after, timings)
 
 

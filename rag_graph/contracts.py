@@ -177,6 +177,7 @@ class Material:
     passages: tuple[Passage, ...] = ()
     results: tuple[Mapping[str, Any], ...] = ()  # rows of QuestionState.tool_results
     guidance: str = ""
+    rejected: tuple[str, ...] = ()  # texts of earlier drafts that a reviewer sent back
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """What a reviewer's decision changes in the state. Pure."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rag_graph.contracts import Decision
 from rag_graph.state import QuestionState, ReviewStatus
 
-__all__ = ["apply", "fingerprint", "said", "searched_anew"]
+__all__ = ["apply", "fingerprint", "repeats", "searched_anew"]
 
 HINT_CHARACTERS: Final = 200
 
@@ -53,13 +53,13 @@ def _rejected(state: QuestionState, decision: Decision, notes: dict[str, Any], r
     notes |= {
         "guidance": decision.hint,
         "wanted": decision.hint[:HINT_CHARACTERS],
-        "excluded": sorted({*state["notes"].get("excluded", ()), *cited}),
-        "rejected": [*state["notes"].get("rejected", ()), said(state["draft"].get("text", ""))],
+        "demoted": sorted({*state["notes"].get("demoted", ()), *cited}),
+        "rejected": [*state["notes"].get("rejected", ()), state["draft"].get("text", "")],
     }
     if decision.question:
         # Another question: what the old one's draft said and cited may well answer it.
         notes |= {
-            "excluded": [],
+            "demoted": [],
             "rejected": [],
             "asked": state["notes"].get("asked") or state["question"]["text"],
         }
@@ -95,6 +95,6 @@ def fingerprint(decision: Decision) -> str:
     return hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def said(text: str) -> str:
-    """Identifies what a draft says, white space aside."""
-    return hashlib.sha256("".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
+def repeats(text: str, rejected: Iterable[str]) -> bool:
+    """Does `text` say what one of `rejected` said, white space aside?"""
+    return "".join(text.split()) in {"".join(other.split()) for other in rejected}

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import tenacity
@@ -17,6 +18,7 @@ from rag_graph.contracts import (
     Material,
     ModelUnavailable,
     OnSentence,
+    Passage,
     Question,
     ToolCall,
     Turn,
@@ -260,6 +262,7 @@ class ModelWriter:
 
 
 SUMMARY_CHARACTERS: Final = 600
+_QUOTED: Final = re.compile(r"^>\s*(?P<text>.*?)\s*(?:\[\d+\])*\s*$", re.MULTILINE)
 
 
 def _written(
@@ -313,9 +316,24 @@ class ExtractiveWriter:
         material: Material,
         on_sentence: OnSentence | None = None,
     ) -> Written:
-        """The sentences that answer best, quoted. A reviewer's guidance counts as part of the question."""
+        """The sentences that answer best, quoted, of those that were not rejected before.
+
+        A reviewer's guidance counts as part of the question.
+        """
         asked = f"{question.text} {material.guidance}".strip()
-        return Written(extractive.answer(asked, material.passages), self.name)
+        return Written(extractive.answer(asked, _unquoted(material)), self.name)
 
     async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
         return " / ".join(filter(None, [summary, *(turn.question for turn in turns)]))[-SUMMARY_CHARACTERS:]
+
+
+def _unquoted(material: Material) -> list[Passage]:
+    """The passages without what rejected drafts quoted from them."""
+    quoted = [match["text"] for text in material.rejected for match in _QUOTED.finditer(text)]
+    passages = []
+    for passage in material.passages:
+        text = passage.text
+        for quotation in filter(None, quoted):
+            text = text.replace(quotation, "")
+        passages.append(replace(passage, text=text))
+    return passages

@@ -140,11 +140,11 @@ async def draft(state: QuestionState, runtime: Run) -> Update:
     deps, question, notes = runtime.context, question_of(state), state["notes"]
     passages = await deps.retriever.passages(notes["kept"], question.principals)
     made, written = await _drafted(state, deps, question, passages)
-    if made is not None and decisions.said(made.text) in notes.get("rejected", ()):
+    if made is not None and decisions.repeats(made.text, notes.get("rejected", ())):
         # The same words that a reviewer rejected: once more without the passages they came from, or not at all.
-        other = [passage for passage in passages if passage.id not in notes.get("excluded", ())]
+        other = [passage for passage in passages if passage.id not in notes.get("demoted", ())]
         made, written = await _drafted(state, deps, question, other)
-        if made is not None and decisions.said(made.text) in notes.get("rejected", ()):
+        if made is not None and decisions.repeats(made.text, notes.get("rejected", ())):
             made = None
     spent = retrieval.spent(notes, written)
     if made is None:
@@ -203,7 +203,12 @@ async def _drafted(
     if not passages:
         return None, Written("", "rules")
     notes, turns = state["notes"], turns_of(state)
-    material = Material(tuple(passages), retrieval.results(state), notes.get("guidance", ""))
+    material = Material(
+        tuple(passages),
+        retrieval.results(state),
+        notes.get("guidance", ""),
+        tuple(notes.get("rejected", ())),
+    )
     degraded: tuple[str, ...] = ()
     try:
         written = await deps.writer.draft(

@@ -17,6 +17,7 @@ __all__ = ["assess", "entry", "next_strategy", "results", "rewritten", "search",
 # passages join the others.
 RESULT_CHARACTERS: Final = 2_000
 LISTING_CHARACTERS: Final = 300
+DEMOTED: Final = 2  # passages of rejected drafts that the next one reads, besides those kept
 
 
 def _limit(deps: Deps) -> int:
@@ -51,11 +52,8 @@ async def rewritten(state: QuestionState, deps: Deps, strategy: str) -> Written:
 async def search(state: QuestionState, deps: Deps, question: Question) -> dict[str, Any]:
     """Search, and keep the better of this result and the best so far."""
     notes, limits = state["notes"], deps.limits
-    wanted, excluded = notes.get("wanted", ""), notes.get("excluded", [])
-    query = " ".join(filter(None, (state["rewritten_question"] or question.text, wanted)))
-    result = await deps.retriever.search(
-        query, question.principals, top_k=limits.candidates, exclude=excluded
-    )
+    query = " ".join(filter(None, (state["rewritten_question"] or question.text, notes.get("wanted", ""))))
+    result = await deps.retriever.search(query, question.principals, top_k=limits.candidates)
     update: dict[str, Any] = {
         "queries": [*notes.get("queries", ()), query],
         "timings": _added(notes.get("timings", {}), result.timings),
@@ -63,11 +61,13 @@ async def search(state: QuestionState, deps: Deps, question: Question) -> dict[s
     }
     if state["retrieved_docs"] and result.confidence <= notes.get("confidence", 0.0):
         return {"notes": update}
-    found = list(result.passages)
-    if len(found) < limits.kept and excluded:
-        # What a rejected draft cited comes last, and only where there is room: a hint may need it too.
-        found += await deps.retriever.passages(excluded, question.principals)
-    kept, others = found[: limits.kept], found[limits.kept :]
+    # What a rejected draft cited comes last and takes nobody's place. It is not left out: a section often holds
+    # both the clause that was quoted and the one that the hint asks for.
+    demoted = frozenset(notes.get("demoted", ()))
+    fresh = [passage for passage in result.passages if passage.id not in demoted]
+    again = [passage for passage in result.passages if passage.id in demoted]
+    kept = [*fresh[: limits.kept], *again[:DEMOTED]]
+    others = [*fresh[limits.kept :], *again[DEMOTED:]]
     update |= {
         "confidence": result.confidence,
         "calibrated": result.calibrated,

@@ -52,8 +52,8 @@ class QuestionState(TypedDict, total=False):
     - strategies: ways of rewriting tried; queries: what was searched, in order
     - kept: ids that the draft reads; seen: results of tools already merged
     - round: the draft's number; rejections: how many; wanted: words a reviewer added to the search
-    - guidance: what a reviewer asked of the draft; excluded: ids a rejected draft cited
-    - rejected: hashes of rejected texts; asked: the asker's words where a reviewer put a better question
+    - guidance: what a reviewer asked of the draft; demoted: ids a rejected draft cited
+    - rejected: texts of rejected drafts; asked: the asker's words where a reviewer put a better question
     - rule, reason: what the policy said; disposition: send, sample, hold, private or refuse
     - decided: interrupt id → hash of the decision it was answered with; by: who decided last
     - degraded: what was missing; tokens, timings: spent, by step

@@ -33,7 +33,7 @@ PENALTY = "What is the contract penalty?"
 
 @dataclass
 class Desk:
-    """`database` may be None for tests that bring a saver of their own."""
+    """`database` is None for tests that call nodes one by one."""
 
     database: Database | None = None
     shelf: Shelf = field(default_factory=lambda: Shelf(list(HANDBOOK), confidence=0.9))
@@ -43,7 +43,6 @@ class Desk:
     nodes: Mapping[str, Node] = field(default_factory=lambda: NODES)
     events: list[tuple[str, str]] = field(default_factory=list)
     heard: list[tuple[str, str]] = field(default_factory=list)
-    saver: Any = None
 
     def __post_init__(self) -> None:
         self.graph = build_question_graph(self.nodes)
@@ -72,7 +71,8 @@ class Desk:
         )
 
     async def _advance(self, name: str, **values: Any) -> Outcome:
-        saver = self.database.saver() if self.database is not None else self.saver
+        assert self.database is not None
+        saver = self.database.saver()
         return await advance(self.graph, saver, thread(name), self.deps, on_event=self._event, **values)
 
     async def snapshot(self, question: str = "q1") -> Any:

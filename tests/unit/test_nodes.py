@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from rag_graph import nodes
 from rag_graph.contracts import Deps, Limits, ToolCall, Turn
-from rag_graph.decisions import apply, fingerprint, said
+from rag_graph.decisions import apply, fingerprint, repeats
 from rag_graph.graph import after_retrieve
 from rag_graph.policy import Rules
 from rag_graph.state import QuestionState, initial, merge
@@ -184,14 +184,14 @@ async def test_searching_without_embeddings_is_marked() -> None:
 
 
 async def test_a_rejected_drafts_passages_come_last() -> None:
-    """They are left out of the search and follow only where fewer than three others are found."""
-    at = desk()
+    """They follow those that are kept anyway, and only where the search still finds them."""
+    at = desk(limits=Limits(kept=1))
     state = await retrieved(at, PENALTY)
-    state["notes"] |= {"excluded": [3], "wanted": "ceiling", "held": True, "confidence": 0.0}
+    assert state["notes"]["kept"] == [3]
+    state["notes"] |= {"demoted": [3], "wanted": "ceiling", "held": True, "confidence": 0.0}
     state = await through("retrieve", {**state, "retrieved_docs": []}, at)
-    assert state["notes"]["kept"][0] == 4
-    assert state["notes"]["kept"][-1] == 3
-    assert at.shelf.searches[-1][2] == (3,)
+    assert state["notes"]["kept"] == [4, 3]
+    assert at.shelf.searches[-1][0] == f"{PENALTY} ceiling"
 
 
 # --- tools ------------------------------------------------------------------------------------------------------
@@ -432,17 +432,36 @@ def test_a_rejection_resets_the_iteration() -> None:
     """The next search has its full number of tries."""
     update = apply({**held(), "iteration": 2}, {**reject(hint="x").to_json(), "interrupt_id": "i1"}, 3)
     assert update["iteration"] == 0
-    assert update["notes"]["excluded"] == [3]
-    assert update["notes"]["rejected"] == [said("Two percent. [1]")]
+    assert update["notes"]["demoted"] == [3]
+    assert update["notes"]["rejected"] == ["Two percent. [1]"]
 
 
-def test_a_better_question_forgets_what_was_excluded() -> None:
+def test_a_better_question_forgets_what_was_demoted() -> None:
     """What the old draft cited may answer the new question; the asker's own words are kept aside."""
     decision = reject(question="How high is the ceiling?", hint="annex")
     update = apply(held(), {**decision.to_json(), "interrupt_id": "i1"}, 3)
-    assert update["notes"]["excluded"] == []
+    assert update["notes"]["demoted"] == []
     assert update["notes"]["asked"] == PENALTY
     assert update["question"]["text"] == "How high is the ceiling?"
+
+
+def test_a_repetition_is_known_whatever_its_white_space() -> None:
+    """The same words with other line breaks are the same draft."""
+    assert repeats("Two  percent.\n[1]", ["One.", "Two percent. [1]"])
+    assert not repeats("Three percent. [1]", ["Two percent. [1]"])
+
+
+async def test_a_rejected_quotation_is_not_quoted_again() -> None:
+    """Without a model the second draft takes other sentences, of the same passage too."""
+    text = "The contract penalty is 2 percent. As an exception the contract penalty is 5 percent for delays."
+    shelf = Shelf([passage(1, text, title="Contract penalty")], confidence=0.9)
+    at = desk(shelf=shelf, pen=Pen(broken=True))
+    state = await through("draft", await retrieved(at, PENALTY), at)
+    assert "2 percent" in state["draft"]["text"]
+    state["notes"] |= {"rejected": ["> The contract penalty is 2 percent. [1]"], "guidance": "exception"}
+    state = await through("draft", state, at)
+    assert "5 percent" in state["draft"]["text"]
+    assert "2 percent" not in state["draft"]["text"]
 
 
 async def test_row_21_nodes_never_change_the_state_they_are_given() -> None:
