@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import text
@@ -24,7 +24,7 @@ class Broken(HashEmbedder):
 
 
 @pytest.fixture
-async def library(store: Store, embedder: HashEmbedder) -> AsyncIterator[Store]:
+async def library(store: Store, embedder: HashEmbedder) -> Store:
     await publish(store, embedder, "hr", "leave.md", ["Annual leave is 15 days.", "Sick leave needs a note."])
     await publish(store, embedder, "hr", "年假.md", ["年假制度：每年 15 天年假。", "病假须提交证明。"])
     await publish(
@@ -38,7 +38,7 @@ async def library(store: Store, embedder: HashEmbedder) -> AsyncIterator[Store]:
     await publish(
         store, embedder, "it", "codes.md", ["ERR_0042 means that the certificate has expired. C++ too."]
     )
-    yield store
+    return store
 
 
 @pytest.mark.parametrize(
