@@ -113,6 +113,7 @@ async def test_trap_06(stand_in: StandIn, database_url: str, tmp_path: Path) -> 
         ts = await team.asked()
         await team.slack.do("wind", seconds=368)
         await team.slack.do("replay_events")
+        await team.quiet()
     async with slack_team(stand_in, database_url, tmp_path, fresh=False) as team:
         await team.slack.do("replay_events")
         await team.quiet()
@@ -331,6 +332,7 @@ async def test_trap_22(stand_in: StandIn, database_url: str, tmp_path: Path, tra
     """hermes-agent#100408: buttons work after a restart, and a click without the right gets a sentence."""
     async with slack_team(stand_in, database_url, tmp_path, transport=transport) as team:
         _, card = await team.held()
+        await team.quiet()
     async with slack_team(stand_in, database_url, tmp_path, transport=transport, fresh=False) as team:
         await team.slack.do("channel", id="C0REVIEW", add=["U0LIN"])
         await team.slack.click("U0LIN", "C0REVIEW", card["ts"], "review:approve")
