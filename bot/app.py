@@ -54,6 +54,7 @@ class App:
         kept = self.settings.retention
         await self.reviewing.expire(self.settings.review.hard_limit_hours)
         await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
+        await self.store.queue.sweep(int(kept.inbox_hours))
         finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
         threads = [thread_id(row.conversation_id, row.id) for row in finished]
         await self.store.database.delete_checkpoints(threads)
@@ -77,15 +78,19 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     """Open the store at `database_url` (migrated already) and assemble the use cases over it."""
     parts = parts or Parts()
     embedder = parts.embedder or make_embedder(settings)
-    opening = open_store(database_url, embedder, search=_search_settings(settings), timing=parts.timing)
-    async with opening as opened, AsyncExitStack() as houses:
-        store = parts.store(opened)
+    writer = parts.writer or make_writer(settings)
+    async with AsyncExitStack() as closing:
+        for part in (embedder, writer):
+            if isinstance(part, EndpointEmbedder | ModelWriter):
+                closing.push_async_callback(part.close)
+        opening = open_store(database_url, embedder, search=_search_settings(settings), timing=parts.timing)
+        store = parts.store(await closing.enter_async_context(opening))
         graphs = Graphs(
             question_graph=build_question_graph(parts.nodes),
             saver=store.database.saver,
             deps=Deps(
                 retriever=store.search,
-                writer=parts.writer or make_writer(settings),
+                writer=writer,
                 rules=settings.rules,
                 limits=_limits(settings),
                 tools=builtin_registry(),
@@ -97,7 +102,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         if settings.slack is not None:
             from bot.slack.send import open_house  # slack-sdk, only where it is set up
 
-            platforms["slack"] = await houses.enter_async_context(open_house(settings.slack, store, words))
+            platforms["slack"] = await closing.enter_async_context(open_house(settings.slack, store, words))
         deliverer = Deliverer(store.deliveries, store.changes, platforms)
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
         asking = Asking(store, graphs, deliverer, cards, words, settings.workspace.question_characters)
