@@ -41,7 +41,7 @@ class Served:
     address: str
 
 
-def settings_for(home: Path, *, token: str = "", **values: Any) -> Settings:
+def settings_for(home: Path, *, token: str = "", rules: tuple[dict[str, Any], ...] = RULES) -> Settings:
     """Settings without the environment. The tiny embedding model is uncalibrated, so that nothing is declined
     for want of confidence."""
     return Settings(
@@ -51,8 +51,7 @@ def settings_for(home: Path, *, token: str = "", **values: Any) -> Settings:
         local_embedding=False,
         workspace=Workspace(contact=CONTACT),
         search=Search(retry_below=0.0, abstain_below=0.0),
-        review=Review(rules=RULES),
-        **values,
+        review=Review(rules=rules),
     )
 
 
@@ -78,10 +77,16 @@ def free_port() -> int:
 
 @contextlib.asynccontextmanager
 async def workspace(
-    url: str, settings: Settings, *, personas: bool = True, working: bool = True, port: int = 0
+    url: str,
+    settings: Settings,
+    *,
+    personas: bool = True,
+    working: bool = True,
+    port: int = 0,
+    parts: Parts | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the workspace over the migrated database at `url`; `working` answers and ingests as well."""
-    async with open_app(settings, url, deterministic()) as app:
+    async with open_app(settings, url, parts or deterministic()) as app:
         port = port or free_port()
         site = build_site(app, personas=personas)
         server = uvicorn.Server(

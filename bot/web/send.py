@@ -28,7 +28,7 @@ class Live:
     question_id: str
     step: str = ""
     searched: str = ""
-    sentences: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()  # verbatim: joined they are the text so far, white space included
 
     def then(self, step: str, text: str) -> "Live":
         if step == "sentence":

@@ -328,7 +328,7 @@ def passage(citation: Mapping[str, Any], section: Sequence[Passage]) -> PassageV
 def progress(live: Live, reader: Reader) -> Progress:
     """How far an answer is: three steps, what is searched, and the sentences that have arrived."""
     now = STEP_OF.get(live.step, 0)
-    text = "" if not live.sentences else " ".join(live.sentences)
+    text = "".join(live.sentences)
     numbers = {int(n): Cite("", "") for n in range(1, 100) if f"[{n}]" in text}
     return Progress(
         steps=tuple(

@@ -4,16 +4,21 @@ import asyncio
 import contextlib
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
+from pydantic import SecretStr
 
-from bot.app import open_app
+from bot.app import Parts, open_app
+from rag_graph.models import ModelSettings, ModelWriter
 from tests.browser.conftest import Opener
-from tests.workspace import Served, deterministic, fill, free_port, settings_for
+from tests.embedder import HashEmbedder
+from tests.emulators.openai import OpenAIServer, Say, Scripted, parrot
+from tests.workspace import Served, deterministic, fill, free_port, settings_for, workspace
 
 CONTRACT = "What does clause 3.2 of the service agreement say?"
 LEAVE = "How many days of annual leave do I get?"
@@ -78,6 +83,38 @@ async def test_a_second_tab_of_the_asker_follows(served: Served, opened: Opener)
     await one.keyboard.press("Enter")
     await expect(other.locator(".turn")).to_have_count(2)
     await expect(other.locator(".turn").nth(1).locator(".prose a.cite").first).to_be_visible()
+
+
+def slowly(body: Mapping[str, Any]) -> Scripted:
+    """A model that takes its time over a draft; whatever else it is asked it answers like the parrot."""
+    if not body.get("stream"):
+        return parrot(body)
+    return Say("You get ten days [1]. " + "They are yours. " * 4 + "That is all.", piece=22, pause=1.0)
+
+
+async def test_an_answer_arrives_sentence_by_sentence(
+    database_url: str, tmp_path: Path, opened: Opener
+) -> None:
+    """Where no rule can hold it, what is written already can be read, and stopping sends nothing."""
+    with OpenAIServer(default=slowly) as model:
+        writer = ModelWriter(ModelSettings(model.base_url, SecretStr(model.key), "emulated-1"))
+        parts = Parts(embedder=HashEmbedder(), writer=writer)
+        async with workspace(database_url, settings_for(tmp_path, rules=()), parts=parts) as site:
+            await fill(site.app, ("hr/leave.en.md",))
+            lin = await opened(f"{site.address}/c/general")
+            await ask(lin, LEAVE)
+            arriving = lin.locator(".prose.arriving")
+            await expect(arriving).to_contain_text("You get ten days", timeout=20_000)
+            assert "That is all." not in await arriving.inner_text()
+            await expect(lin.locator(".prose a.cite")).to_have_count(1, timeout=20_000)
+            await expect(arriving).to_have_count(0)
+            await lin.get_by_label(ASK).fill("How many days of sick leave are there?")
+            await lin.keyboard.press("Enter")
+            await expect(lin.locator(".turn").nth(1).locator(".arriving")).to_be_visible(timeout=20_000)
+            await lin.get_by_role("button", name="Stop").click()
+            await expect(lin.locator(".turn").nth(1)).to_contain_text("nothing was sent")
+            await asyncio.sleep(4)
+            assert await lin.locator(".prose a.cite").count() == 1
 
 
 async def test_edit_stop_and_delete(served: Served, opened: Opener) -> None:
