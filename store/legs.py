@@ -141,7 +141,7 @@ class Legs:
             return
         names = {f"term_{place}": term for place, term in enumerate(chosen)}
         weight = " + ".join(
-            f"CASE WHEN c.tokens @@ CAST(:{name} AS tsquery) THEN {statistics.idf(term):.4f} ELSE 0 END"
+            f"CASE WHEN c.tokens @@ CAST(:{name} AS tsquery) THEN {statistics.idf(term):.4f}::float8 ELSE 0 END"
             for name, term in names.items()
         )
         self._keyword = KEYWORD_LEG.format(readable=self._scope.readable("c.id"), weight=weight)

