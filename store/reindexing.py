@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Row, insert, text
+from sqlalchemy import Row, insert, null, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store import publication, schema, spaces
@@ -11,6 +11,7 @@ from store.chunks import embedding_text
 from store.database import transaction
 from store.embedding import Embedder
 from store.errors import EmbeddingFailed
+from store.ranking import load_calibration
 from store.spaces import Space
 
 __all__ = ["OnReindex", "ensure_space", "reindex"]
@@ -65,6 +66,7 @@ async def _new_space(connection: AsyncConnection, embedder: Embedder) -> Space:
             query_prefix=getattr(embedder, "query_prefix", ""),
             passage_prefix=getattr(embedder, "passage_prefix", ""),
             max_tokens=embedder.max_tokens,
+            calibration=load_calibration(embedder.model) or null(),
             state="active" if first else "building",
         )
     )
