@@ -29,7 +29,7 @@ def next_strategy(state: QuestionState, deps: Deps) -> str:
     text, notes = state["question"]["text"], state["notes"]
     if state["iteration"] == 0:
         return CARRY_OVER if needs_rewrite(text, turns_of(state)) else ""
-    model = deps.writer.name != ExtractiveWriter.name and "model" not in notes.get("degraded", ())
+    model = deps.writer.name != ExtractiveWriter.name and not _failing(notes)
     return strategies(notes.get("whole") or text, notes.get("strategies", []), model=model)
 
 
@@ -40,11 +40,11 @@ async def rewritten(state: QuestionState, deps: Deps, strategy: str) -> Written:
     degraded: tuple[str, ...] = ()
     try:
         whole = replace(question, text=notes.get("whole") or question.text)
-        written = await deps.writer.rewrite(whole, turns, summary, strategy)
+        written = None if _failing(notes) else await deps.writer.rewrite(whole, turns, summary, strategy)
         if written is not None and written.text.strip():
             return written
     except ModelUnavailable:
-        degraded = ("model",)
+        degraded = ("rewrite",)
     titles = await deps.retriever.titles(question.principals)
     return Written(by_rule(question.text, turns, summary, titles, strategy), "rules", degraded=degraded)
 
@@ -95,8 +95,8 @@ async def assess(state: QuestionState, deps: Deps, question: Question) -> Writte
     """The tool calls that a model wants, where a rule says that tools may help and a search is left for them."""
     nothing = Written("", "rules")
     offered = groups(question.text)
-    model_failed = "model" in state["notes"].get("degraded", ())
-    if not offered or state["iteration"] >= deps.limits.hard_iterations or model_failed:
+    spent_up = state["iteration"] >= deps.limits.hard_iterations
+    if not offered or spent_up or _failing(state["notes"]):
         return nothing
     passages = await deps.retriever.passages(state["notes"].get("kept", []), question.principals)
     try:
@@ -104,7 +104,13 @@ async def assess(state: QuestionState, deps: Deps, question: Question) -> Writte
             question, Material(tuple(passages), results(state)), deps.tools.offering(offered)
         )
     except ModelUnavailable:
-        return replace(nothing, degraded=("model",))
+        return replace(nothing, degraded=("tools",))
+
+
+def _failing(notes: Mapping[str, Any]) -> bool:
+    """Did the model fail in this run? It is not waited for again before the draft, which does try it: an endpoint
+    may refuse tools, or be short for a moment, and still write."""
+    return bool({"rewrite", "tools"} & set(notes.get("degraded", ())))
 
 
 def results(state: QuestionState) -> tuple[Mapping[str, Any], ...]:

@@ -48,15 +48,18 @@ class QuestionState(TypedDict, total=False):
 
     - summary: older turns in a sentence or two
     - route: why `route` sent the question where it did; topic: the kind of small talk or of vagueness
-    - confidence, calibrated: of the best search so far
-    - strategies: ways of rewriting tried; queries: what was searched, in order
-    - kept: ids that the draft reads; seen: results of tools already merged
-    - round: the draft's number; rejections: how many; wanted: words a reviewer added to the search
-    - guidance: what a reviewer asked of the draft; demoted: ids a rejected draft cited
-    - rejected: texts of rejected drafts; asked: the asker's words where a reviewer put a better question
+    - whole: the question as the first rewrite made it whole; strategies: ways of putting it that were tried
+    - queries: what was searched, in order; confidence, calibrated: of the best search so far
+    - kept: ids that the draft reads; found: enough, weak or nothing
+    - returned: tools have run since the last search; tools_from: which of their results belong to this round
+    - held: a reviewer saw a draft of this question; round: the last one's number; rejections: how many
+    - again: go back to search; guidance, wanted: what a reviewer asked of the draft, and adds to the search
+    - demoted: ids that rejected drafts cited; rejected: their texts
+    - asked: the asker's words where a reviewer put a better question
     - rule, reason: what the policy said; disposition: send, sample, hold, private or refuse
     - decided: interrupt id → hash of the decision it was answered with; by: who decided last
-    - degraded: what was missing; tokens, timings: spent, by step
+    - degraded: what was missing: embedding (keywords alone), model (quotations), rewrite, tools (by rule)
+    - tokens, timings: spent in this run; milliseconds by step of search
     """
 
     question: dict[str, Any]

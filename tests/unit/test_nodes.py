@@ -98,7 +98,16 @@ async def test_without_a_model_a_follow_up_is_rewritten_by_rule() -> None:
     at = desk(pen=Pen(broken=True))
     state = await through("rewrite", initial(asked(FOLLOW_UP), HISTORY), at)
     assert "leave" in state["rewritten_question"]
-    assert state["notes"]["degraded"] == ["model"]
+    assert state["notes"]["degraded"] == ["rewrite"]
+
+
+async def test_a_failing_model_is_asked_once_before_the_draft() -> None:
+    """After the first failure a run rewrites by rule and uses no tools, instead of waiting again."""
+    at = desk(pen=Pen(broken=True), shelf=Shelf(list(HANDBOOK), confidence=0.4))
+    state = await retrieved(at, "Does it expire, and who decides that?", HISTORY)
+    await through("retrieve", await through("rewrite", state, at), at)
+    assert len(at.pen.rewritten) == 1
+    assert at.pen.assessed == []
 
 
 async def test_a_rewrite_that_changes_nothing_is_none() -> None:
@@ -259,7 +268,7 @@ async def test_a_model_that_cannot_assess_does_without_tools() -> None:
     at = desk(pen=Pen(broken=True))
     state = await retrieved(at, HOP)
     assert state["tool_calls"] == []
-    assert state["notes"]["degraded"] == ["model"]
+    assert state["notes"]["degraded"] == ["tools"]
 
 
 async def test_only_the_groups_that_may_help_are_offered() -> None:
