@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 HOME_DIR ?= .signoff
 
-.PHONY: run test check fmt bench-retrieval bench-fifty clean
+.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -41,6 +41,9 @@ $(VENV)/.bench: $(VENV)/.dev
 
 bench-retrieval: $(VENV)/.bench
 	$(BIN)/python -m bench.retrieval
+
+bench-kill: $(VENV)/.dev
+	$(BIN)/python -m bench.kill
 
 bench-fifty: $(VENV)/.bench
 	$(BIN)/python -m bench.fifty

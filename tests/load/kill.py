@@ -1,7 +1,5 @@
 """The kill run: questions and decisions through the real doors, while the process is killed at chosen places.
 
-    python -m tests.load.kill --questions 30 --kills 3 --seed 1
-
 What is asserted comes from the stand-in platform's log and the database, never from the application's own counters
 (invariants 1, 3, 4, 9 and 11 of docs/design.md).
 """
@@ -94,7 +92,6 @@ class Report:
     seconds: float = 0.0
     kills: dict[str, int] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
-    slowest_recovery_seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
 

@@ -158,7 +158,7 @@ async def live(config: Mapping[str, Any]) -> None:
         server = uvicorn.Server(
             uvicorn.Config(doors(app), host="127.0.0.1", port=config["port"], log_level="critical")
         )
-        working = asyncio.create_task(app.store.queue.run_worker(["answers"]))
+        working = asyncio.create_task(app.store.queue.run_worker(["answers"], concurrency=3))
         await server.serve()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
