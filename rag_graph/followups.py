@@ -18,8 +18,9 @@ __all__ = [
     "AND_ZH",
     "BARE_EN",
     "BARE_ZH",
-    "DEMONSTRATIVE_ZH",
+    "MISTAGGED",
     "PRONOUN_EN",
+    "attribute_zh",
     "needs_rewrite",
     "pointed_zh",
     "specific_en",
@@ -53,14 +54,14 @@ _ASKS_ZH = re.compile(
 )
 _SPAN_ZH = r"[一二两三几]?(?:周|个?月|个?季度|年|天|次|星期)"
 _THIS_ZH = r"(?<![应不活本])该(?![怎如不去找向由是有给用在做多何谁什吗交走填写请报联提申])"
-DEMONSTRATIVE_ZH = re.compile(
+_DEMONSTRATIVE_ZH = re.compile(
     r"它们?|(?<![其吉])他们?(?!人)|她们?|(?<!与)其(?![他它实中余间次])|(?<![如因])此(?![外致时前后意次])"
     rf"|上述|以上(?=[内规条情要说都])|前者|后者|两者|二者|这(?!样|么|{_SPAN_ZH})|那(?=[个些种边里儿家项条份款次])|{_THIS_ZH}"
     r"|(?:刚才|刚刚|之前|前面|上面)(?:说|提|讲|的|那)|同样"
 )
 _CLAUSE_ZH = re.compile(r"[，,。；;！!？?\s]+")
 _NOUNS = ("n", "vn", "eng", "j")
-_MISTAGGED = frozenset(("合同", "绩效", "安全"))  # adjectives by the dictionary
+MISTAGGED = frozenset(("合同", "绩效", "安全", "假期", "发工资"))  # no nouns by the dictionary
 _CLAUSE_NUMBER = re.compile(r"第\s*[\d.一二三四五六七八九十百]+\s*[条款章节]")
 
 
@@ -80,7 +81,7 @@ def _incomplete_zh(asked: str) -> bool:
 
 def pointed_zh(asked: str) -> re.Match[str] | None:
     """The first word that points at something outside the question (not 大戏楼这个地方)."""
-    return next((match for match in DEMONSTRATIVE_ZH.finditer(asked) if not _apposed(asked, match)), None)
+    return next((match for match in _DEMONSTRATIVE_ZH.finditer(asked) if not _apposed(asked, match)), None)
 
 
 def _last_break(text: str) -> int:
@@ -103,7 +104,7 @@ def specific_zh(text: str, *, verbs: bool = True) -> list[str]:
         if len(single) > 1 and single not in ATTRIBUTES_ZH and not _ASKS_ZH.search(single):
             found.append(single)
         single = ""
-        named = tag.startswith(_NOUNS) or word in _MISTAGGED or (verbs and tag.startswith("v"))
+        named = tag.startswith(_NOUNS) or word in MISTAGGED or (verbs and tag.startswith("v"))
         if named and len(word) > 1 and not attribute_zh(word):
             found.append(word)
     return found

@@ -14,7 +14,7 @@ from rag_graph.contracts import Turn
 from rag_graph.followups import AND_ZH, BARE_EN, BARE_ZH, PRONOUN_EN, needs_rewrite, pointed_zh
 from rag_graph.numbers import quantities
 from rag_graph.terms import content, is_content
-from rag_graph.topics import phrases, titles_in, topics
+from rag_graph.topics import doings, phrases, titles_in, topics
 from store.text import language, normalise
 
 __all__ = [
@@ -50,7 +50,7 @@ def carry_over(question: str, turns: Sequence[Turn], summary: str, titles: Seque
     pointed = pointed_zh(asked) if chinese else PRONOUN_EN.search(normalise(asked))
     if titles_in(asked, titles) and not pointed:
         return asked
-    recent = turns[-REMEMBERED:]
+    recent = _spelled_out(turns[-REMEMBERED:])
     found = topics(recent, titles) or topics([Turn("", summary, "")], titles) or _answered(recent)
     if not found:
         return asked
@@ -58,6 +58,19 @@ def carry_over(question: str, turns: Sequence[Turn], summary: str, titles: Seque
     if chinese:
         return _carried_zh(asked, found, last)
     return _carried_en(asked, found, last, known=found[0] in titles)
+
+
+def _spelled_out(turns: Sequence[Turn]) -> list[Turn]:
+    """那合同工呢？ asks the question before it once more, about somebody else: so it is still about that."""
+    done: list[Turn] = []
+    for turn in turns:
+        short = AND_ZH.fullmatch(normalise(turn.question))
+        last = _last_whole(done)
+        if short and last and not pointed_zh(turn.question) and phrases(short["x"]):
+            done.append(Turn(turn.question_id, f"{short['x']}：{last}", turn.answer, turn.status))
+        else:
+            done.append(turn)
+    return done
 
 
 def _last_whole(turns: Sequence[Turn]) -> str:
@@ -69,7 +82,10 @@ def _last_whole(turns: Sequence[Turn]) -> str:
 
 
 def _answered(turns: Sequence[Turn]) -> list[str]:
-    """What the last answer begins with, where no question named anything."""
+    """Where no question named a thing: what was to be done, or what the last answer begins with."""
+    for turn in reversed(turns):
+        if done := doings(turn.question):
+            return done[:1]
     first = next((turn.answer for turn in reversed(turns) if turn.answer), "")
     return [phrase.text for phrase in phrases(first[:120])][:1]
 
