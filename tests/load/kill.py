@@ -51,7 +51,7 @@ QUESTIONS = {
     "leave": ("How many days of annual leave do employees receive?", "answered"),
     "held": ("Within how many days are invoices paid under clause 3.2?", "answered"),
     "vague": ("it?", "answered"),
-    "absent": ("qwzx vbnm plgh?", "declined"),
+    "absent": ("Is there a swimming pool on the roof of the building?", "declined"),
     "tool": ("Please compare annual leave days and the expense report deadline.", "answered"),
 }
 
