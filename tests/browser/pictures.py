@@ -54,7 +54,7 @@ async def _take(served: Served, browser: Browser) -> None:
     lin = await _page(browser, served.address, 1230)
     await lin.locator(".suggestion.answer").click()
     await expect(lin.locator(".prose a.cite").first).to_be_visible()
-    await _follow(lin, "What does clause 3.2 of the service agreement say?")
+    await _follow(lin, "What does clause 3.2 of the service agreement say about payment?")
     await expect(lin.locator(".held-title")).to_be_visible()
     reviewer = await _page(browser, f"{served.address}/~reviewer/review", 860)
     await reviewer.keyboard.press("c")
