@@ -318,10 +318,14 @@ class ExtractiveWriter:
     ) -> Written:
         """The sentences that answer best, quoted, of those that were not rejected before.
 
-        A reviewer's guidance counts as part of the question.
+        A reviewer's guidance counts as part of the question; where that finds nothing (the question names a clause,
+        the guidance another), the guidance alone is looked for.
         """
-        asked = f"{question.text} {material.guidance}".strip()
-        return Written(extractive.answer(asked, _unquoted(material)), self.name)
+        passages = _unquoted(material)
+        text = extractive.answer(f"{question.text} {material.guidance}".strip(), passages)
+        if not text and material.guidance:
+            text = extractive.answer(material.guidance, passages)
+        return Written(text, self.name)
 
     async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
         return " / ".join(filter(None, [summary, *(turn.question for turn in turns)]))[-SUMMARY_CHARACTERS:]
@@ -329,11 +333,16 @@ class ExtractiveWriter:
 
 def _unquoted(material: Material) -> list[Passage]:
     """The passages without what rejected drafts quoted from them."""
-    quoted = [match["text"] for text in material.rejected for match in _QUOTED.finditer(text)]
+    quoted = [
+        part
+        for text in material.rejected
+        for match in _QUOTED.finditer(text)
+        for part in match["text"].split(" … ")
+    ]
     passages = []
     for passage in material.passages:
         text = passage.text
-        for quotation in filter(None, quoted):
+        for quotation in filter(str.strip, quoted):
             text = text.replace(quotation, "")
         passages.append(replace(passage, text=text))
     return passages

@@ -139,19 +139,19 @@ async def draft(state: QuestionState, runtime: Run) -> Update:
     """Write an answer from the kept passages, check it, and ask the policy what becomes of it."""
     deps, question, notes = runtime.context, question_of(state), state["notes"]
     passages = await deps.retriever.passages(notes["kept"], question.principals)
+    rejected = notes.get("rejected", ())
     made, written = await _drafted(state, deps, question, passages)
-    if made is not None and decisions.repeats(made.text, notes.get("rejected", ())):
+    spent = retrieval.spent(notes, written)
+    if made is not None and decisions.repeats(made.text, rejected):
         # The same words that a reviewer rejected: once more without the passages they came from, or not at all.
         other = [passage for passage in passages if passage.id not in notes.get("demoted", ())]
         made, written = await _drafted(state, deps, question, other)
-        if made is not None and decisions.repeats(made.text, notes.get("rejected", ())):
-            made = None
-    spent = retrieval.spent(notes, written)
-    if made is None:
-        return {"draft": {}, "notes": {**spent, "reason": "unsupported", "again": False}}
+        spent = retrieval.spent({**notes, **spent}, written)
+    if made is None or decisions.repeats(made.text, rejected):
+        return {"draft": {}, "notes": {**spent, "reason": "unsupported"}}
     verdict = decide(question, made, deps.rules, state["rewritten_question"])
     if isinstance(verdict, Refuse):
-        return {"draft": {}, "notes": {**spent, **_said(verdict), "again": False}}
+        return {"draft": {}, "notes": {**spent, **_said(verdict)}}
     if isinstance(verdict, Hold | Private) or notes.get("held"):
         return _hold(state, made, verdict, spent)
     return {"draft": made.to_json(), "notes": {**spent, **_said(verdict)}}
@@ -182,7 +182,7 @@ async def publish(state: QuestionState, runtime: Run) -> Update:
 async def decline(state: QuestionState, runtime: Run) -> Update:
     """Say that the documents do not answer it; what was searched and whom to ask are facts for the bot's words."""
     notes = state["notes"]
-    return _end(
+    ended = _end(
         Draft(
             "",
             "declined",
@@ -191,6 +191,8 @@ async def decline(state: QuestionState, runtime: Run) -> Update:
             round=notes.get("round", 1),
         )
     )
+    # Sent back to search and nothing found: that is not knowing, and no longer a reviewer's refusal or approval.
+    return {**ended, "review_status": ReviewStatus.NONE} if notes.get("again") else ended
 
 
 # --- steps of draft ---------------------------------------------------------------------------------------------

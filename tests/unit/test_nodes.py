@@ -11,6 +11,7 @@ from rag_graph import nodes
 from rag_graph.contracts import Deps, Limits, ToolCall, Turn
 from rag_graph.decisions import apply, fingerprint, repeats
 from rag_graph.graph import after_retrieve
+from rag_graph.models import ExtractiveWriter
 from rag_graph.policy import Rules
 from rag_graph.state import QuestionState, initial, merge
 from rag_graph.tools import Registry
@@ -471,6 +472,31 @@ async def test_a_rejected_quotation_is_not_quoted_again() -> None:
     state = await through("draft", state, at)
     assert "5 percent" in state["draft"]["text"]
     assert "2 percent" not in state["draft"]["text"]
+
+
+async def test_a_hint_counts_where_the_question_names_another_clause() -> None:
+    """The question's clause was quoted and rejected; the hint's words alone find the next draft."""
+    passages = [
+        passage(1, "第 3.2 条 甲方应在验收合格后 45 日内付款。", title="合同条款", document=1),
+        passage(2, "第 7.1 条 乙方的赔偿责任以合同总价为上限。", title="合同条款", document=1),
+    ]
+    at = desk(shelf=Shelf(passages, confidence=0.9), pen=ExtractiveWriter())
+    state = await through("draft", await retrieved(at, "合同第 3.2 条规定多少日内付款？"), at)
+    assert "45 日" in state["draft"]["text"]
+    state["notes"] |= {"rejected": [state["draft"]["text"]], "guidance": "赔偿责任 上限", "demoted": [1]}
+    state = await through("draft", state, at)
+    assert "合同总价" in state["draft"]["text"]
+
+
+async def test_nothing_found_after_a_rejection_is_not_knowing() -> None:
+    """Sent back and found nothing: the review status no longer says that a person refused it."""
+    at = desk()
+    state = await retrieved(at)
+    state["review_status"] = "rejected"
+    state["notes"] |= {"again": True}
+    assert (await through("decline", state, at))["review_status"] == "none"
+    state["notes"] |= {"again": False}
+    assert (await through("decline", state, at))["review_status"] == "rejected"
 
 
 async def test_row_21_nodes_never_change_the_state_they_are_given() -> None:
