@@ -163,7 +163,15 @@ _SOME_OF = re.compile(
 _ADJECTIVE = (
     "main|major|most|important|new|old|other|first|last|next|whole|short|long|best|latest|right|actual|exact"
 )
-_DEFINITE = re.compile(rf"\bthe (?:(?:{_ADJECTIVE}) )?\w+(?:{_ENDS}|(?= (?:and|or|to|is|are)\b))")
+# What everybody at work knows without its having been spoken of: "Is there a pool on the roof of the building?"
+_SITUATION = (
+    "office|company|firm|building|roof|floor|lobby|garage|canteen|cafeteria|kitchen|restroom|gym|team|department|"
+    "internet|intranet|network|wi-?fi|vpn|printer|handbook|knowledge base|"
+    "year|month|week|weekend|day|morning|evening|future|city|country|world|law|government|public"
+)
+_DEFINITE = re.compile(
+    rf"\bthe (?!(?:{_SITUATION})\b)(?:(?:{_ADJECTIVE}) )?\w+(?:{_ENDS}|(?= (?:and|or|to|is|are)\b))"
+)
 # Which of what was spoken of: "What items should I keep?", "Which team came first?", "Why would the roles reverse?"
 _OF_THESE = re.compile(
     r"which\b|what (?:\w+ )?\w+ (?:should|can|do|does|did|is|are|has)\b|why\b|are there any\b"
