@@ -1,14 +1,18 @@
 """The question graph on a desk: a shelf, a pen, rules and a saver, with the calls a test makes most."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
+from langgraph.runtime import Runtime
+
 from rag_graph.advance import Outcome, advance
-from rag_graph.contracts import Decision, Deps, Limits, Question, Turn
+from rag_graph.contracts import Decision, Deps, Limits, Question, ToolCall, Turn
 from rag_graph.graph import NODES, Node, build_question_graph
 from rag_graph.policy import Rules
+from rag_graph.state import QuestionState, initial, merge
 from rag_graph.tools import builtin_registry
 from store.database import Database
 from tests.pen import Pen
@@ -29,6 +33,9 @@ HANDBOOK = [
 ]
 LEAVE = "How many days of annual leave a year?"
 PENALTY = "What is the contract penalty?"
+HOP = "What is the contract penalty, and who grants annual leave?"
+SEARCH = ToolCall("call_1", "search_knowledge_base", {"query": "annual leave manager"})
+TALKED = ([Turn("q0", "How many days of annual leave do I get?", "15 days. [1]")], "")
 
 
 @dataclass
@@ -90,6 +97,26 @@ class Desk:
     def steps(self) -> list[str]:
         """The nodes that ran, in order."""
         return [step for step, _ in self.events]
+
+
+async def through(name: str, state: QuestionState, at: Desk) -> QuestionState:
+    """The state after node `name`, reducers applied; fails if the node changed the state it was given."""
+    before = copy.deepcopy(state)
+    node: Any = at.nodes[name]
+    update = await node(state, runtime=Runtime(context=at.deps))
+    assert state == before
+    after: Any = {**state, **update}
+    after["notes"] = merge(state["notes"], update.get("notes", {}))
+    after["tool_results"] = [*state["tool_results"], *update.get("tool_results", ())]
+    return after  # type: ignore[no-any-return]
+
+
+async def retrieved(at: Desk, text: str = LEAVE, history: Any = None) -> QuestionState:
+    """The state after the first search for `text`."""
+    state = initial(asked(text), history)
+    for name in ("lookup_verified", "route", "rewrite", "retrieve"):
+        state = await through(name, state, at)
+    return state
 
 
 def thread(question: str) -> str:

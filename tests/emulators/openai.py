@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,71 +29,35 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from tests.emulators.openai_script import (
+    Call,
+    Cut,
+    Empty,
+    Hang,
+    Malformed,
+    Say,
+    Scripted,
+    Status,
+    content,
+    parrot,
+)
+
+__all__ = [
+    "MODEL",
+    "Call",
+    "Cut",
+    "Empty",
+    "Hang",
+    "Malformed",
+    "OpenAIServer",
+    "Received",
+    "Say",
+    "Scripted",
+    "Status",
+]
+
 MODEL = "emulated-1"
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-# How Signoff's prompts show a document, and where the question stands in those that ask for another wording.
-DOCUMENT = re.compile(r"^\[\[\w+ document (\d+)[^\n]*\]\]\n(?P<text>[^\n]+)", re.MULTILINE)
-ASKED = re.compile(r"^(?:Last question|Question|最后一个问题|问题)\s*[:：]\s*(?P<text>[^\n]+)", re.MULTILINE)
-
-
-# --- what it may answer -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Say:
-    """Answer with `text`, in pieces of `piece` characters when streaming, `pause` seconds apart."""
-
-    text: str
-    piece: int = 7
-    pause: float = 0.0
-
-
-@dataclass(frozen=True)
-class Call:
-    """Ask for a tool. `arguments` may be a string, sent as it is: models write broken JSON too."""
-
-    name: str
-    arguments: Mapping[str, Any] | str = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Status:
-    """An HTTP error in OpenAI's form, with `Retry-After` in seconds where given."""
-
-    code: int
-    retry_after: float | None = None
-    message: str = "the script says so"
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Begin to answer with `text`, then drop the connection."""
-
-    text: str = "The answer beg"
-
-
-@dataclass(frozen=True)
-class Hang:
-    """Accept the request and say nothing for `seconds`."""
-
-    seconds: float = 60.0
-
-
-@dataclass(frozen=True)
-class Malformed:
-    """Status 200 and a body that is no JSON."""
-
-    body: str = '{"choices": [{"message": {"content": "hal'
-
-
-@dataclass(frozen=True)
-class Empty:
-    """A well-formed completion without a choice; with `content` true, one whose text is empty."""
-
-    content: bool = False
-
-
-Scripted = Say | Call | Status | Cut | Hang | Malformed | Empty
 
 
 @dataclass(frozen=True)
@@ -104,18 +68,6 @@ class Received:
     body: Mapping[str, Any]
     headers: Mapping[str, str]
     at: float
-
-
-def parrot(body: Mapping[str, Any]) -> Scripted:
-    """Without a script: no tool, the same question when asked to reword one, else the first line of document 1."""
-    if body.get("tools"):
-        return Say("ENOUGH")
-    prompt = "\n".join(_content(message) for message in body["messages"])
-    found = sorted(DOCUMENT.findall(prompt), key=lambda pair: int(pair[0]))
-    if found:
-        return Say(f"{found[0][1].strip()} [{found[0][0]}]")
-    asked = ASKED.findall(prompt)
-    return Say(asked[-1] if asked else "NO_ANSWER")
 
 
 class Rejected(Exception):
@@ -180,7 +132,7 @@ class OpenAIServer:
     def prompts(self) -> list[str]:
         """The text of each chat request received, messages joined."""
         return [
-            "\n".join(_content(message) for message in request.body["messages"])
+            "\n".join(content(message) for message in request.body["messages"])
             for request in self.received
             if request.path.endswith("/chat/completions")
         ]
@@ -297,19 +249,12 @@ async def _failure(answer: Scripted) -> Response | None:
 # --- completions --------------------------------------------------------------------------------------------
 
 
-def _content(message: Mapping[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content)
-    return content or ""
-
-
 def _count(text: str) -> int:
     return max(1, len(text.encode()) // 4)
 
 
 def _usage(body: Mapping[str, Any], text: str) -> dict[str, int]:
-    prompt = sum(_count(_content(message)) for message in body["messages"])
+    prompt = sum(_count(content(message)) for message in body["messages"])
     return {"prompt_tokens": prompt, "completion_tokens": _count(text), "total_tokens": prompt + _count(text)}
 
 

@@ -5,15 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from pydantic import SecretStr
 
-from rag_graph.contracts import Turn
 from rag_graph.models import ModelSettings, ModelWriter
 from rag_graph.policy import Rules
 from store import Store
-from tests.desk import LEAVE, PENALTY, Desk, approve, reject
+from tests.desk import HOP, LEAVE, PENALTY, TALKED, Desk, approve, reject
 from tests.emulators.openai import MODEL, Call, Cut, Hang, Malformed, OpenAIServer, Say, Scripted, Status
-
-HISTORY = ([Turn("q0", "How many days of annual leave do I get?", "15 days. [1]")], "")
-HOP = "What is the contract penalty, and who grants annual leave?"
 
 
 @pytest.fixture
@@ -35,7 +31,7 @@ async def desk(store: Store, server: OpenAIServer) -> AsyncIterator[Desk]:
 async def test_a_follow_up_is_rewritten_searched_and_answered(desk: Desk, server: OpenAIServer) -> None:
     """Two calls: one to rewrite, one to draft; the draft answers the question as asked, with the history."""
     server.script(Say("When does annual leave expire?"), Say("It expires on 31 March. [1]"))
-    outcome = await desk.ask("When does it expire?", history=HISTORY)
+    outcome = await desk.ask("When does it expire?", history=TALKED)
     assert outcome.status == "answered"
     assert outcome.rewritten_question == "When does annual leave expire?"
     assert desk.shelf.searches[0][0] == "When does annual leave expire?"
