@@ -167,7 +167,8 @@ async def _write(
 async def _rewrite(saver: BaseCheckpointSaver[Any], conversation_id: str, update: ConversationState) -> None:
     """Change the state without running a node: nothing is added, so there is nothing to summarise."""
     graph = GRAPH.copy({"checkpointer": saver})
-    await graph.aupdate_state(_config(conversation_id), update, as_node=SUMMARISE)
+    with tracing_context(enabled=False):
+        await graph.aupdate_state(_config(conversation_id), update, as_node=SUMMARISE)
     await saver.aprune([conversation_id])
 
 

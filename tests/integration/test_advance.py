@@ -1,5 +1,6 @@
-"""One question's graph on real Postgres: starting, pausing, resuming, crashing, and what it leaves behind."""
+"""One question's graph on real Postgres: starting, pausing, deciding, and the rows of known faults it survives."""
 
+import asyncio
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -13,12 +14,14 @@ from langgraph.types import Command
 
 from rag_graph.advance import STRICT
 from rag_graph.contracts import Deps, Limits, Turn
+from rag_graph.conversation import forget, recall, remember
 from rag_graph.graph import NODES
 from rag_graph.policy import Rules
 from rag_graph.state import QuestionState
 from store import Store
 from tests.checkpoints import measure
 from tests.desk import LEAVE, PENALTY, Desk, approve, edit, expire, reject, thread
+from tests.emulators.openai import OpenAIServer
 
 
 @pytest.fixture
@@ -273,6 +276,25 @@ async def test_row_39_a_decision_on_an_unknown_thread_starts_nothing(desk: Desk,
     assert desk.steps == []
     assert desk.pen.drafted == []
     assert measure(database_url).rows == 0
+
+
+async def test_neither_graph_is_traced_even_when_the_shell_asks_for_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A developer's LANGSMITH_TRACING sends no state, no question and no turn anywhere."""
+    assert desk.database is not None
+    with OpenAIServer() as tracer:
+        for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"):
+            monkeypatch.setenv(name, "true")
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", tracer.base_url)
+        monkeypatch.setenv("LANGSMITH_API_KEY", tracer.key)
+        held = await desk.ask(PENALTY)
+        await desk.resume(held.interrupt_id, approve())
+        await remember(desk.database.saver(), "c1", Turn("q1", PENALTY, "2 percent."), desk.deps)
+        await recall(desk.database.saver(), "c1")
+        await forget(desk.database.saver(), "c1", "q1")
+        await asyncio.sleep(0.5)
+        assert tracer.hits == 0
 
 
 async def test_row_22_nothing_is_revived_from_a_row(desk: Desk) -> None:
