@@ -12,11 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bench.question_set import ROOT
 from store import schema, spaces
+from store.confidence import load_calibration
 from store.database import transaction
 from store.documents import Documents
 from store.embedding import NoEmbedder
 from store.errors import EmbeddingFailed
-from store.ranking import load_calibration
 from store.text import clean, language, lexemes, tsvector_literal
 
 DATA = ROOT.parent / "shared/data"

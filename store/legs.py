@@ -16,26 +16,30 @@ __all__ = ["Ground", "Legs", "Scope", "prepare"]
 # Settings of the transaction, and everything the legs' statement is made from. A pooler drops what is set at
 # connection start. Without a custom plan a filtered query lost 96 % of its rows after some ten executions on a
 # connection; without iterative scan a reader of 10 % got 4 of 10 rows.
-PREPARE = text("""
+PREPARE = """
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
        set_config('hnsw.iterative_scan', 'strict_order', true),
        set_config('hnsw.ef_search', :ef_search, true),
        s.id AS space_id, s.model, s.dimension, s.calibration,
        coalesce(c.chunks, 0) AS chunks, coalesce(c.average_length, 0) AS average_length,
        coalesce(c.version, 0) AS version,
-       (SELECT jsonb_object_agg(lexeme, documents) FROM lexemes WHERE lexeme = ANY(:lexemes)) AS frequencies
+       (SELECT jsonb_object_agg(lexeme, documents) FROM lexemes WHERE lexeme = ANY(:lexemes)) AS frequencies,
+       EXISTS (SELECT FROM documents AS d WHERE d.current_version_id IS NOT NULL AND {readable} AND {own}) AND
+       EXISTS (SELECT FROM documents AS d WHERE d.current_version_id IS NOT NULL AND {readable} AND NOT {own})
+         AS bilingual
   FROM (SELECT) AS one
   LEFT JOIN corpus AS c ON true
   LEFT JOIN spaces AS s ON s.state = 'active'
-""")
+"""
+OWN = "d.language IN (:language, '')"
 
-# The vector leg. The cast to the space's dimension is what its partial index is over.
+# A vector leg. The cast to the space's dimension is what its partial index is over.
 VECTOR_LEG = """
-SELECT e.chunk_id AS id, 1 - (e.vector::halfvec({dimension}) <=> CAST(:vector AS halfvec({dimension}))) AS similarity
+(SELECT e.chunk_id AS id, 1 - (e.vector::halfvec({dimension}) <=> CAST(:vector AS halfvec({dimension}))) AS similarity
   FROM embeddings AS e JOIN documents AS d ON d.current_version_id = e.version_id
  WHERE e.space_id = {space} AND {readable}
  ORDER BY e.vector::halfvec({dimension}) <=> CAST(:vector AS halfvec({dimension}))
- LIMIT :vector_candidates
+ LIMIT :vector_candidates)
 """
 # The keyword leg: whatever holds one of the selective terms, by the idf of those it holds. At 100k chunks that order
 # loses none of BM25's first ten (ts_rank: .3 %) and costs the same.
@@ -61,23 +65,29 @@ SELECT c.id, d.id AS document_id, d.language, found.similarity, c.length,
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Who asks, and within what."""
+    """Who asks, within what, and in which language."""
 
     principals: Collection[str]
     collections: Collection[str] = ()
     exclude: Collection[int] = ()
+    language: str = ""
 
-    def readable(self, chunk: str) -> str:
-        """The condition inside each leg; `chunk` is the SQL of the chunk's id there."""
+    def documents(self) -> str:
+        """The condition on a document."""
         conditions = ["d.audience && CAST(:principals AS text[])"]
         if self.collections:
             conditions.append("d.collection = ANY(CAST(:collections AS text[]))")
-        if self.exclude:
-            conditions.append(f"{chunk} <> ALL(CAST(:exclude AS bigint[]))")
         return " AND ".join(conditions)
+
+    def readable(self, chunk: str) -> str:
+        """The condition inside each leg; `chunk` is the SQL of the chunk's id there."""
+        if not self.exclude:
+            return self.documents()
+        return f"{self.documents()} AND {chunk} <> ALL(CAST(:exclude AS bigint[]))"
 
     def parameters(self) -> dict[str, Any]:
         return {
+            "language": self.language,
             "principals": [clean(principal) for principal in self.principals],
             **({"collections": [clean(name) for name in self.collections]} if self.collections else {}),
             **({"exclude": list(self.exclude)} if self.exclude else {}),
@@ -94,6 +104,7 @@ class Ground:
     dimension: int | None
     calibration: Mapping[str, Any] | None
     version: int
+    bilingual: bool  # the reader's documents are in the question's language and in another
 
     def holds(self, embedder: Embedder) -> bool:
         """Are the vectors that search reads this model's? Others cannot be compared with a question's."""
@@ -103,9 +114,13 @@ class Ground:
         )
 
 
-async def prepare(connection: AsyncConnection, lexemes: Sequence[str], ef_search: int) -> Ground:
+async def prepare(
+    connection: AsyncConnection, scope: Scope, lexemes: Sequence[str], ef_search: int
+) -> Ground:
     """Set the transaction up for searching, and read what the legs are made from."""
-    row = (await connection.execute(PREPARE, {"ef_search": str(ef_search), "lexemes": list(lexemes)})).one()
+    statement = text(PREPARE.format(readable=scope.documents(), own=OWN))
+    parameters = scope.parameters() | {"ef_search": str(ef_search), "lexemes": list(lexemes)}
+    row = (await connection.execute(statement, parameters)).one()
     return Ground(
         statistics=Statistics(row.chunks, row.average_length, row.frequencies or {}),
         space_id=row.space_id,
@@ -113,6 +128,7 @@ async def prepare(connection: AsyncConnection, lexemes: Sequence[str], ef_search
         dimension=row.dimension,
         calibration=row.calibration,
         version=row.version,
+        bilingual=row.bilingual,
     )
 
 
@@ -125,12 +141,15 @@ class Legs:
         self._parameters: dict[str, Any] = scope.parameters()
 
     def by_vector(self, ground: Ground, vector: Sequence[float], limit: int) -> None:
+        """The nearest chunks; of each language as many, where the reader's documents are in two."""
         assert ground.space_id is not None
         assert ground.dimension is not None
-        self._vector = VECTOR_LEG.format(
-            dimension=int(ground.dimension),
-            space=int(ground.space_id),
-            readable=self._scope.readable("e.chunk_id"),
+        readable = self._scope.readable("e.chunk_id")
+        self._vector = " UNION ALL ".join(
+            VECTOR_LEG.format(dimension=int(ground.dimension), space=int(ground.space_id), readable=condition)
+            for condition in (
+                (f"{readable} AND {OWN}", f"{readable} AND NOT {OWN}") if ground.bilingual else (readable,)
+            )
         )
         literal = "[" + ",".join(f"{value:.7g}" for value in vector) + "]"
         self._parameters |= {"vector": literal, "vector_candidates": limit}

