@@ -199,6 +199,9 @@ class Limits:
     kept: int = 3
     retry_below: float = 0.6
     abstain_below: float = 0.6
+    # Of a model that was never calibrated, and of keywords alone, the confidence is the share of the question's
+    # words that were found: 年假可以休多少天？ scores .09 on the passage that answers it, chance about .02 to .05.
+    uncalibrated_below: float = 0.06
     iterations: int = 2
     hard_iterations: int = 3
     review_rounds: int = 3

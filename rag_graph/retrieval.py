@@ -84,11 +84,14 @@ def weigh(state: QuestionState, deps: Deps) -> str:
     if notes.get("held"):
         # A person reads the next draft before anybody else does, and said what to look for.
         return "enough" if kept else "nothing"
-    if kept and confidence >= limits.retry_below:
+    retry, abstain = limits.retry_below, limits.abstain_below
+    if not notes.get("calibrated"):
+        retry, abstain = min(retry, limits.uncalibrated_below), min(abstain, limits.uncalibrated_below)
+    if kept and confidence >= retry:
         return "enough"
     if state["iteration"] < _limit(deps) and next_strategy(state, deps):
         return "weak"
-    return "enough" if kept and confidence >= limits.abstain_below else "nothing"
+    return "enough" if kept and confidence >= abstain else "nothing"
 
 
 async def assess(state: QuestionState, deps: Deps, question: Question) -> Written:

@@ -126,7 +126,8 @@ def plan(chance: random.Random, kills: int) -> dict[str, list[int]]:
     chosen = {}
     for point in POINTS:
         share = kills if "." not in point or point.startswith("delivery") else (kills + 1) // 2
-        chosen[point] = sorted(chance.sample(range(1, share + 3), share))
+        # A single kill comes at the first arrival: some nodes have no second one among few questions.
+        chosen[point] = [1] if share == 1 else sorted(chance.sample(range(1, share + 3), share))
     return chosen
 
 
@@ -182,7 +183,6 @@ def execute(database: str, *, questions: int, kills: int, seed: int) -> Report:
                     "folder": name,
                     "port": run.port,
                     "standin": platform.url,
-                    "confidence": 0.2,
                 }
             )
         )

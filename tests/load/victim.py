@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from bot.app import App, Parts, open_app
 from bot.messages import Action, Incoming, Platform, Progress, Reply
-from bot.settings import Review, Search, Settings, Workspace
+from bot.settings import Review, Settings, Workspace
 from rag_graph.contracts import Material, Question, ToolCall, Written
 from rag_graph.graph import NODES
 from rag_graph.models import ExtractiveWriter
@@ -117,7 +117,6 @@ async def application(config: Mapping[str, Any], fuse: Fuse) -> AsyncIterator[Ap
         home=Path(config["folder"]),
         config=Path(config["folder"]) / "signoff.toml",
         workspace=Workspace(contact="the desk"),
-        search=Search(retry_below=config["confidence"], abstain_below=config["confidence"]),
         review=Review(
             reviewers=REVIEWERS,
             rules=({"name": "contracts", "collections": ["contracts"], "action": "hold"},),

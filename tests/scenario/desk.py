@@ -12,7 +12,7 @@ from typing import Any
 from bot.app import App, Parts, open_app
 from bot.messages import Action, Incoming
 from bot.review import Acted
-from bot.settings import Review, Search, Settings, Workspace
+from bot.settings import Review, Settings, Workspace
 from store.conversations import TERMINAL, QuestionRow
 from store.reviews import ReviewRow
 from tests.embedder import HashEmbedder
@@ -106,8 +106,6 @@ async def desk(database_url: str, folder: Path, parts: Parts | None = None) -> A
         home=folder,
         config=folder / "signoff.toml",
         workspace=Workspace(contact="the people desk"),
-        # The test embedder has no calibration: confidence is then keyword evidence alone.
-        search=Search(retry_below=0.3, abstain_below=0.3),
         review=Review(
             reviewers=("cli:rita", "cli:raj", "cli:lin"),
             rules=({"name": "contracts", "collections": ["contracts"], "action": "hold"},),
