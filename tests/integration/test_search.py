@@ -1,18 +1,24 @@
-"""Search through the real statement: who may read, what degrades, and recall under a filter."""
+"""Search through the real statement: what is found, who may read it, and what degrades."""
 
 import asyncio
-import random
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator
 
+import psycopg
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import text
 
 from store import Store, open_store
+from store.documents import NewChunk, NewDocument
+from store.embedding import NoEmbedder
 from store.errors import EmbeddingFailed
+from store.search import Searcher, SearchSettings
+from store.text import clean, lexemes, query_lexemes, tokens, tsquery_literal, tsvector_literal
 from tests.embedder import HashEmbedder
 from tests.knowledge import publish
 
-CHUNKS = 4_000
 EVERYONE = ("everyone",)
 
 
@@ -116,90 +122,226 @@ async def test_the_same_question_finds_the_same(library: Store) -> None:
     assert len({tuple(passage.id for passage in result.passages) for result in results}) == 1
 
 
-# --- recall -------------------------------------------------------------------------------------------------------
+async def test_fifty_searches_at_once_wait_for_nobody(library: Store) -> None:
+    """A few connections serve fifty different questions within a second each."""
+    began = time.monotonic()
+    results = await asyncio.gather(
+        *(library.search.search(f"annual leave of year {n}", EVERYONE) for n in range(50))
+    )
+    assert all(result.passages[0].source == "leave.md" for result in results)
+    assert time.monotonic() - began < 10  # a second on an idle machine; the suite's is not
 
 
-async def fill(store: Store, embedder: HashEmbedder, seed: int = 3) -> list[list[float]]:
-    """`CHUNKS` one-chunk documents with clustered vectors; one in a hundred is for web:one as well, one in ten for
-    web:ten, and none of those for everyone."""
-    chance = random.Random(seed)
-    await publish(store, embedder, "seed", "seed.md", ["seed"])
-    space = await store.documents.active_space()
-    assert space is not None
-    centres = [[chance.gauss(0, 1) for _ in range(embedder.dimension)] for _ in range(40)]
-    vectors = [[value + chance.gauss(0, 0.6) for value in centres[n % len(centres)]] for n in range(CHUNKS)]
-    audiences = [
-        "{web:one}" if n % 100 == 0 else "{web:ten}" if n % 10 == 1 else "{everyone}" for n in range(CHUNKS)
-    ]
-    async with store.database.engine.begin() as connection:
-        await connection.execute(
-            text("""
-            WITH given AS (SELECT n, audience, vector FROM unnest(
-                     CAST(:numbers AS int[]), CAST(:audiences AS text[]), CAST(:vectors AS text[])
-                 ) AS g(n, audience, vector)),
-            d AS (INSERT INTO documents (collection, source, title, audience)
-                  SELECT 'seed', n::text, 'T' || n, audience::text[] FROM given RETURNING id, source),
-            v AS (INSERT INTO versions (document_id, number, state, content_hash)
-                  SELECT id, 1, 'live', source FROM d RETURNING id, document_id),
-            c AS (INSERT INTO chunks (version_id, ordinal, text, content_hash, tokens, length)
-                  SELECT v.id, 0, 'x', d.source, ''::tsvector, 1 FROM v JOIN d ON d.id = v.document_id
-                  RETURNING id, version_id, content_hash)
-            INSERT INTO embeddings (space_id, chunk_id, version_id, vector)
-            SELECT :space, c.id, c.version_id, given.vector::halfvec
-              FROM c JOIN given ON given.n::text = c.content_hash
-            """),
-            {
-                "numbers": list(range(CHUNKS)),
-                "audiences": audiences,
-                "vectors": [str(vector) for vector in vectors],
-                "space": space.id,
-            },
-        )
-        await connection.execute(
-            text("""
-            UPDATE documents SET current_version_id = versions.id FROM versions
-             WHERE versions.document_id = documents.id AND documents.current_version_id IS NULL
-            """)
-        )
-        await connection.execute(text("ANALYZE documents"))
-        await connection.execute(text("ANALYZE embeddings"))
-    return vectors
+async def test_times_are_split_by_step(library: Store) -> None:
+    """Milliseconds for the model, the database and the ranking."""
+    result = await library.search.search("annual leave", EVERYONE)
+    assert set(result.timings) == {"embed", "sql", "rank"}
+    assert all(value > 0 for value in result.timings.values())
+    assert result.corpus_version > 0
 
 
-class Given(HashEmbedder):
-    """Questions are numbers of given vectors."""
+async def test_a_question_is_embedded_once(library: Store, embedder: HashEmbedder) -> None:
+    """The same words again need no model."""
+    for _ in range(3):
+        await library.search.search("annual leave", EVERYONE)
+    assert embedder.queries == ["annual leave"]
 
-    def __init__(self, vectors: Sequence[Sequence[float]]) -> None:
-        super().__init__()
-        self._vectors = vectors
+
+async def test_an_empty_knowledge_base_has_no_answer_and_no_complaint(store: Store) -> None:
+    """Nothing found, no confidence, nothing degraded."""
+    result = await store.search.search("annual leave", EVERYONE)
+    assert (result.passages, result.confidence, result.degraded) == ((), 0.0, ())
+
+
+# --- within what ---------------------------------------------------------------------------------------------
+
+
+async def test_passages_and_collections_can_be_left_out(library: Store) -> None:
+    """`exclude` takes ids away and others move up; `collections` says where to look."""
+    first = await library.search.search("annual leave", EVERYONE, top_k=1)
+    second = await library.search.search("annual leave", EVERYONE, top_k=1, exclude=[first.passages[0].id])
+    assert len(second.passages) == 1
+    assert second.passages[0].id != first.passages[0].id
+    it = await library.search.search("annual leave", EVERYONE, collections=["it"])
+    assert {passage.collection for passage in it.passages} == {"it"}
+
+
+async def test_no_more_than_asked(library: Store) -> None:
+    """`top_k` bounds the result, and one id is in it once, with one text."""
+    result = await library.search.search("annual leave", EVERYONE, top_k=2)
+    assert len(result.passages) == 2
+    everything = await library.search.search("annual leave note 年假", EVERYONE, top_k=50)
+    ids = [passage.id for passage in everything.passages]
+    assert len(ids) == len(set(ids)) == 5
+
+
+async def test_passages_come_in_the_order_asked(library: Store) -> None:
+    """By ids, those that are gone or hidden are left out, and repetitions too."""
+    found = await library.search.search("annual leave", EVERYONE, top_k=5)
+    ids = [passage.id for passage in found.passages]
+    asked = [ids[2], 999_999, ids[0], ids[2]]
+    assert [p.id for p in await library.search.passages(asked, EVERYONE)] == [ids[2], ids[0]]
+
+
+async def test_a_section_is_whole_and_in_order(library: Store) -> None:
+    """All chunks under the passage's heading, as the document has them."""
+    found = (await library.search.search("sick leave needs a note", EVERYONE)).passages[0]
+    texts = [passage.text for passage in await library.search.section(found.id, EVERYONE)]
+    assert texts == ["Annual leave is 15 days.", "Sick leave needs a note."]
+
+
+async def test_titles_are_those_one_may_read(library: Store) -> None:
+    """Each once, in alphabetical order."""
+    assert await library.search.titles(EVERYONE) == ["codes", "leave", "年假"]
+    assert "secret" in await library.search.titles(["web:#legal"])
+
+
+# --- one document among others -------------------------------------------------------------------------------
+
+
+async def test_a_long_document_does_not_crowd_the_others_out(store: Store, embedder: HashEmbedder) -> None:
+    """With a cap all three sources are among the first five; without, one document's chunks are all of them."""
+    await publish(
+        store, embedder, "hr", "long.md", [f"Parking permit rule {n}: parking permit." for n in range(8)]
+    )
+    await publish(
+        store, embedder, "hr", "two.md", ["A parking permit costs nothing at the north gate, says security."]
+    )
+    await publish(
+        store, embedder, "hr", "three.md", ["Visitors get a parking permit from the front desk on arrival."]
+    )
+    sources = {}
+    for mode in ("off", "cap:2", "document"):
+        searcher = Searcher(store.database.engine, embedder, SearchSettings(deduplicate=mode))
+        result = await searcher.search("parking permit", EVERYONE, top_k=5)
+        sources[mode] = {passage.source for passage in result.passages}
+    assert sources["off"] == {"long.md"}
+    assert sources["cap:2"] == sources["document"] == {"long.md", "two.md", "three.md"}
+
+
+async def test_a_new_document_is_found_before_its_words_are_counted(
+    library: Store, embedder: HashEmbedder
+) -> None:
+    """Statistics follow publication; the document's rare words find it meanwhile."""
+    version = await library.documents.add(NewDocument("it", "new.md", b"ERR_0777"))
+    chunk = NewChunk(0, ("new",), None, "ERR_0777 means that the disk is full.")
+    await library.documents.publish(
+        version.id, [chunk], await embedder.passages([chunk.text]),
+        markdown=chunk.text, pages=None, title="new", language="en",
+    )  # fmt: skip
+    result = await library.search.search("ERR_0777", EVERYONE)
+    assert (result.passages[0].source, result.passages[0].keyword_rank) == ("new.md", 1)
+
+
+async def test_the_other_language_has_a_leg_of_its_own(store: Store, embedder: HashEmbedder) -> None:
+    """However many passages are in the question's language, the nearest of the others is found."""
+    for n in range(60):
+        await publish(store, embedder, "hr", f"{n}.md", [f"Expense claims are paid on Friday, note {n}."])
+    await publish(store, embedder, "hr", "班车.md", ["一号线末班车二十一点四十分发车。"])
+    result = await store.search.search("When does a bus depart?", EVERYONE, top_k=3)
+    assert "班车.md" in {passage.source for passage in result.passages}
+
+
+# --- the model -----------------------------------------------------------------------------------------------
+
+
+class Slow(HashEmbedder):
+    """Takes longer than anybody waits."""
 
     async def query(self, text: str) -> list[float]:
-        return list(self._vectors[int(text)])
+        await asyncio.sleep(30)
+        return await super().query(text)
 
 
-@pytest.mark.slow
-async def test_a_filtered_reader_gets_all_of_the_nearest(
-    database_url: str, store: Store, embedder: HashEmbedder
+class Other(HashEmbedder):
+    """Another model, whose vectors have never been stored."""
+
+    model = "other-64"
+
+
+@pytest.mark.parametrize("embedder_", [Slow(), Other(), NoEmbedder()], ids=["slow", "other", "none"])
+async def test_without_vectors_to_compare_keywords_answer(
+    library: Store, embedder_: HashEmbedder | NoEmbedder
 ) -> None:
-    """A reader of 1 % or 10 % gets ten rows, the true ten (recall ≥ .99), and as many at the twentieth execution on
-    a connection as at the first: the plan is not the generic one."""
-    vectors = await fill(store, embedder)
-    exact = text("""
-        SELECT e.chunk_id FROM embeddings AS e JOIN documents AS d ON d.current_version_id = e.version_id
-         WHERE d.audience && CAST(:principals AS text[])
-         ORDER BY e.vector <=> CAST(:vector AS halfvec) LIMIT 10
-    """)
-    async with open_store(database_url, Given(vectors), pool_size=1) as searching:
-        for principal in ("web:one", "web:ten", "everyone"):
-            hits = 0
-            for n in range(20):
-                async with store.database.engine.begin() as connection:
-                    await connection.execute(text("SET LOCAL enable_indexscan = off"))
-                    rows = await connection.execute(
-                        exact, {"principals": [principal], "vector": str(vectors[n * 7])}
-                    )
-                    true = {row.chunk_id for row in rows}
-                result = await searching.search.search(str(n * 7), (principal,), top_k=10)
-                assert len(result.passages) == 10
-                hits += len(true & {passage.id for passage in result.passages})
-            assert hits / 200 >= 0.99
+    """A model that hangs, a model that was exchanged and not reindexed, and none are said to be missing."""
+    quick = SearchSettings(embedding_seconds=0.05)
+    result = await Searcher(library.database.engine, embedder_, quick).search("annual leave", EVERYONE)
+    assert result.passages[0].source == "leave.md"
+    assert result.passages[0].vector_rank is None
+    assert (result.degraded, result.calibrated) == (("embedding",), False)
+    assert 0 < result.confidence < 1
+
+
+async def test_an_unknown_model_says_that_it_is_not_calibrated(library: Store) -> None:
+    """Vectors rank, but only keywords are judged."""
+    result = await library.search.search("annual leave", EVERYONE)
+    assert result.passages[0].vector_rank is not None
+    assert (result.degraded, result.calibrated) == ((), False)
+
+
+async def test_a_known_model_is_calibrated(library: Store, embedder: HashEmbedder) -> None:
+    """The coefficients of the active space decide."""
+    async with library.database.engine.begin() as connection:
+        await connection.execute(
+            text("""UPDATE spaces SET calibration = '{"same": {"intercept": 3.0, "weights": {}}}'""")
+        )
+    result = await Searcher(library.database.engine, embedder).search("annual leave", EVERYONE)
+    assert result.calibrated
+    assert result.confidence == pytest.approx(0.9526, abs=1e-4)
+
+
+# --- the statement -------------------------------------------------------------------------------------------
+
+
+async def test_what_search_sets_does_not_outlive_it(library: Store) -> None:
+    """Planner settings hold for the search's transaction: the pool's connections serve others too."""
+    await library.search.search("annual leave", EVERYONE)
+    async with library.database.engine.connect() as connection:
+        modes = [
+            await connection.scalar(text(f"SHOW {name}"))
+            for name in ("plan_cache_mode", "hnsw.iterative_scan")
+        ]
+    assert modes == ["auto", "off"]
+
+
+async def test_tokens_are_kept_in_their_rows(library: Store) -> None:
+    """Compressed or moved out, they would be unpacked once a term and row: five times the work of a search."""
+    async with library.database.engine.connect() as connection:
+        options = await connection.scalar(text("SELECT reloptions FROM pg_class WHERE relname = 'chunks'"))
+    assert options == ["toast_tuple_target=8160"]
+
+
+async def test_a_pasted_page_is_a_question_too(library: Store) -> None:
+    """Thousands of words are cut to the telling ones, and answered."""
+    page = " ".join(f"paragraph{n} about many things" for n in range(3_000)) + " annual leave"
+    result = await library.search.search(page, EVERYONE, top_k=3)
+    assert result.passages
+
+
+@pytest.fixture(scope="module")
+def session(postgres_url: str) -> "Iterator[psycopg.Connection[tuple[object, ...]]]":
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield connection
+
+
+@given(text=st.text(st.characters(), max_size=400))
+@settings(max_examples=100, deadline=None)
+def test_postgres_takes_the_tokens_of_any_text(
+    session: "psycopg.Connection[tuple[object, ...]]", text: str
+) -> None:
+    """Every text is a tsvector and a tsquery, and finds itself whenever it has a token."""
+    for terms in (tokens(text), lexemes(text)):
+        found = session.execute(
+            "SELECT %s::tsvector @@ %s::tsquery", (tsvector_literal(terms), tsquery_literal(terms))
+        )
+        assert found.fetchone() == (bool(terms),)
+    assert set(query_lexemes(text)) <= set(lexemes(text))
+    assert session.execute("SELECT %s::text", (clean(text),)).fetchone() == (clean(text),)
+
+
+def test_postgres_takes_more_than_it_can_hold(session: "psycopg.Connection[tuple[object, ...]]") -> None:
+    """Long tokens, many positions and megabytes are cut to what a tsvector holds."""
+    vast = ["x" * 5_000, "年" * 900, *["the"] * 30_000, *(f"word{n}" * 20 for n in range(20_000))]
+    for terms in (vast[2:], lexemes(" ".join(vast))):
+        assert session.execute("SELECT length(%s::tsvector)", (tsvector_literal(terms),)).fetchone()
+        assert session.execute("SELECT numnode(%s::tsquery)", (tsquery_literal(terms),)).fetchone()

@@ -1,0 +1,127 @@
+"""Recall under a filter, at the first execution on a connection and at the thirtieth."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import text
+
+from store import Store, open_store
+from tests.embedder import HashEmbedder
+from tests.knowledge import publish
+
+CHUNKS = 6_000
+QUESTIONS = 20
+EXACT = text("""
+SELECT e.chunk_id FROM embeddings AS e JOIN documents AS d ON d.current_version_id = e.version_id
+ WHERE d.audience && CAST(:principals AS text[])
+ ORDER BY e.vector <=> CAST(:vector AS halfvec) LIMIT 10
+""")
+
+
+async def fill(store: Store, embedder: HashEmbedder, seed: int = 3) -> list[list[float]]:
+    """`CHUNKS` one-chunk documents with clustered vectors; one in a hundred is for web:one alone, one in ten for
+    web:ten, the others for everyone. Returns as many questions' vectors from the same clusters."""
+    chance = random.Random(seed)
+    await publish(store, embedder, "seed", "seed.md", ["seed"])
+    space = await store.documents.active_space()
+    assert space is not None
+    centres = [[chance.gauss(0, 1) for _ in range(embedder.dimension)] for _ in range(40)]
+    vectors = [[value + chance.gauss(0, 0.6) for value in centres[n % len(centres)]] for n in range(CHUNKS)]
+    audiences = [
+        "{web:one}" if n % 100 == 0 else "{web:ten}" if n % 10 == 1 else "{everyone}" for n in range(CHUNKS)
+    ]
+    async with store.database.engine.begin() as connection:
+        await connection.execute(
+            text("""
+            WITH given AS (SELECT n, audience, vector FROM unnest(
+                     CAST(:numbers AS int[]), CAST(:audiences AS text[]), CAST(:vectors AS text[])
+                 ) AS g(n, audience, vector)),
+            d AS (INSERT INTO documents (collection, source, title, audience)
+                  SELECT 'seed', n::text, 'T' || n, audience::text[] FROM given RETURNING id, source),
+            v AS (INSERT INTO versions (document_id, number, state, content_hash)
+                  SELECT id, 1, 'live', source FROM d RETURNING id, document_id),
+            c AS (INSERT INTO chunks (version_id, ordinal, text, content_hash, tokens, length)
+                  SELECT v.id, 0, 'x', d.source, ''::tsvector, 1 FROM v JOIN d ON d.id = v.document_id
+                  RETURNING id, version_id, content_hash)
+            INSERT INTO embeddings (space_id, chunk_id, version_id, vector)
+            SELECT :space, c.id, c.version_id, given.vector::halfvec
+              FROM c JOIN given ON given.n::text = c.content_hash
+            """),
+            {
+                "numbers": list(range(CHUNKS)),
+                "audiences": audiences,
+                "vectors": [str(vector) for vector in vectors],
+                "space": space.id,
+            },
+        )
+        await connection.execute(
+            text("""
+            UPDATE documents SET current_version_id = versions.id FROM versions
+             WHERE versions.document_id = documents.id AND documents.current_version_id IS NULL
+            """)
+        )
+        await connection.execute(text("ANALYZE documents"))
+        await connection.execute(text("ANALYZE embeddings"))
+    return [[value + chance.gauss(0, 0.6) for value in chance.choice(centres)] for _ in range(QUESTIONS)]
+
+
+class Given(HashEmbedder):
+    """Questions are numbers of given vectors."""
+
+    def __init__(self, vectors: Sequence[Sequence[float]]) -> None:
+        super().__init__()
+        self._vectors = vectors
+
+    async def query(self, text: str) -> list[float]:
+        return list(self._vectors[int(text)])
+
+
+async def nearest(store: Store, principal: str, vector: Sequence[float]) -> set[int]:
+    """The true ten, without an index."""
+    async with store.database.engine.begin() as connection:
+        await connection.execute(text("SET LOCAL enable_indexscan = off"))
+        rows = await connection.execute(EXACT, {"principals": [principal], "vector": str(list(vector))})
+        return {row.chunk_id for row in rows}
+
+
+async def index_scans(store: Store) -> int:
+    async with store.database.engine.connect() as connection:
+        found = await connection.scalar(
+            text(
+                "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'ix_embeddings_space_%'"
+            )
+        )
+    return int(found or 0)
+
+
+@pytest.mark.slow
+async def test_a_filtered_reader_gets_all_of_the_nearest(
+    database_url: str, store: Store, embedder: HashEmbedder
+) -> None:
+    """Readers of 1 %, of 10 % and of most get ten passages, the true ten (recall ≥ .99)."""
+    questions = await fill(store, embedder)
+    async with open_store(database_url, Given(questions), pool_size=1) as searching:
+        for principal in ("web:one", "web:ten", "everyone"):
+            hits = 0
+            for number, vector in enumerate(questions):
+                result = await searching.search.search(str(number), (principal,), top_k=10)
+                assert len(result.passages) == 10
+                found = {passage.id for passage in result.passages}
+                hits += len(found & await nearest(store, principal, vector))
+            assert hits / (10 * QUESTIONS) >= 0.99
+    assert await index_scans(store) > 0  # it was the index that found them
+
+
+@pytest.mark.slow
+async def test_the_thirtieth_execution_finds_what_the_first_found(
+    database_url: str, store: Store, embedder: HashEmbedder
+) -> None:
+    """On one connection the plan stays the one for these readers: a generic one lost 96 % of the rows after ten."""
+    questions = await fill(store, embedder)
+    async with open_store(database_url, Given(questions), pool_size=1) as searching:
+        for principal in ("web:one", "web:ten"):
+            results = [await searching.search.search("0", (principal,), top_k=10) for _ in range(30)]
+            ids = {tuple(passage.id for passage in result.passages) for result in results}
+            assert ids == {tuple(passage.id for passage in results[0].passages)}
+            assert len(set(ids.pop()) & await nearest(store, principal, questions[0])) >= 9
