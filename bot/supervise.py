@@ -97,7 +97,7 @@ def end_with_supervisor() -> None:
     """In a child: terminate this process when the supervisor's end of standard input closes."""
 
     def watch() -> None:
-        while sys.stdin.buffer.read(4_096):
+        while os.read(0, 4_096):  # not sys.stdin: its lock is missed when the interpreter ends
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 

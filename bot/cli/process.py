@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from importlib.resources import as_file, files
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -136,7 +137,8 @@ def serve(
         raise CommandFailed("--personas lets everybody be everybody; it works on this machine only.")
 
     async def work(app: App) -> None:
-        site: ASGIApp = build_site(app, personas=personas)
+        workspace = build_site(app, personas=personas)
+        site: ASGIApp = workspace
         beside: list[Awaitable[object]] = []
         if settings.slack is not None:
             from bot.slack import door
@@ -144,7 +146,7 @@ def serve(
             listener = door.listener_of(app)
             if listener is not None:
                 site, beside = door.beside(site, listener), [*door.socket(listener)]
-        server = uvicorn.Server(
+        server = Door(
             uvicorn.Config(
                 site,
                 host=host,
@@ -153,12 +155,26 @@ def serve(
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=5,
-            )
+            ),
+            closing=workspace.state.site.broadcast.close,
         )
         await app.warm_up()
         await _until_first(server.serve(), app.store.queue.run_worker(["answers"]), *beside)
 
     run(_with_app(settings, work))
+
+
+class Door(uvicorn.Server):
+    """Ends the pages' open streams when a signal comes: each would hold the exit up for the whole grace."""
+
+    def __init__(self, config: uvicorn.Config, closing: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._closing = closing
+        self._loop = asyncio.get_running_loop()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._loop.call_soon_threadsafe(self._closing)
+        super().handle_exit(sig, frame)
 
 
 def worker(home: Home = None, supervised: Supervised = False) -> None:
