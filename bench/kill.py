@@ -36,7 +36,9 @@ def main() -> None:
             report = execute(url, questions=chosen.questions, kills=chosen.kills, seed=chosen.seed)
         finally:
             server.stop()
-    command = f"python -m bench.kill --questions {chosen.questions} --kills {chosen.kills} --seed {chosen.seed}"
+    command = (
+        f"python -m bench.kill --questions {chosen.questions} --kills {chosen.kills} --seed {chosen.seed}"
+    )
     written = {**provenance(command, vars(chosen)), "report": asdict(report)}
     (ROOT / "bench" / "results" / "kill.json").write_text(json.dumps(written, indent=1) + "\n")
     print(write_section(ROOT / "docs" / "benchmarks.md", "kill", page(report, written)))

@@ -3,13 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
-from store.conversations import QuestionRow
-from store.reviews import NewReview, ReviewRow
-
 from bot.messages import Reply
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Draft
+from store.conversations import QuestionRow
+from store.reviews import NewReview, ReviewRow
 
 
 def answer(words: Words, row: QuestionRow, outcome: Outcome, *, contact: str) -> Reply:

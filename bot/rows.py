@@ -7,9 +7,8 @@ purpose is the row's unique key and the message id.
 from collections.abc import Mapping
 from typing import Any
 
-from store.changes import Changes
-
 from bot.messages import Progress, Reply
+from store.changes import Changes
 
 # Postgres refuses a notification of 8,000 bytes or more; 2,000 characters are at most 6,000 in Chinese.
 LONGEST_STEP = 2_000

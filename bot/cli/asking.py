@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
-from store.conversations import QuestionRow
-from store.deliveries import DeliveryRow
 
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run, see_through
 from bot.messages import Incoming
+from store.conversations import QuestionRow
+from store.deliveries import DeliveryRow
 
 As = Annotated[str, typer.Option("--as", help="Who asks: cli:<name>.")]
 Conversation = Annotated[

@@ -13,11 +13,11 @@ import watchfiles
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
-from store.documents import VersionRow
 
 from bot.admin import collection_of
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, myself, opened, run, see_through
+from store.documents import VersionRow
 from store.errors import IngestError
 
 documents = typer.Typer(help="What is in the knowledge base.", no_args_is_help=True)

@@ -7,12 +7,12 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
-from store.reviews import ReviewRow
 
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run, see_through
 from bot.messages import Action
 from bot.review import Acted
+from store.reviews import ReviewRow
 
 cli = typer.Typer(help="Held drafts: list, show, claim, approve, edit, reject.", no_args_is_help=True)
 
