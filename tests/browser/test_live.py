@@ -17,7 +17,8 @@ from bot.app import Parts, open_app
 from rag_graph.models import ModelSettings, ModelWriter
 from tests.browser.conftest import Opener
 from tests.embedder import HashEmbedder
-from tests.emulators.openai import OpenAIServer, Say, Scripted, parrot
+from tests.emulators.openai import OpenAIServer, Say, Scripted
+from tests.emulators.openai_script import parrot
 from tests.workspace import Served, deterministic, fill, free_port, settings_for, workspace
 
 CONTRACT = "What does clause 3.2 of the service agreement say?"
