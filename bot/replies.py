@@ -39,6 +39,8 @@ def answer(words: Words, row: QuestionRow, outcome: Outcome, *, contact: str) ->
 
 def _declined(words: Words, row: QuestionRow, outcome: Outcome, contact: str, meta: dict[str, Any]) -> Reply:
     reason = outcome.review_status if outcome.review_status in ("rejected", "expired") else "unknown"
+    if outcome.reason == "rounds":
+        reason = "rounds"
     parts = [words(row.language, f"declined.{reason}")]
     if outcome.searched and reason == "unknown":
         listed = "；".join(outcome.searched) if row.language == "zh" else "; ".join(outcome.searched)

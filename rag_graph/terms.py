@@ -25,7 +25,7 @@ _EN = (
     "whose what why how while because there here not no yes also too very just only any some each every "
     "all both more most other another such same please tell explain describe know want like need let get "
     "got give make many much long far often old s t re ve ll d m don doesn didn isn aren wasn weren won "
-    "wouldn can't couldn shouldn hello hi thanks thank ok okay oh well really actually"
+    "until till since during wouldn can't couldn shouldn hello hi thanks thank ok okay oh well really actually"
 )
 
 

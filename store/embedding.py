@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
-import openai
-from langchain_openai import OpenAIEmbeddings
 from pydantic import SecretStr
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -27,7 +25,6 @@ __all__ = ["Embedder", "EndpointEmbedder", "LocalEmbedder", "NoEmbedder"]
 LOCAL_BATCH = 8
 ENDPOINT_BATCH = 64
 ATTEMPTS = 3
-TRANSIENT = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError)
 
 
 class Embedder(Protocol):
@@ -135,8 +132,15 @@ class EndpointEmbedder:
         timeout: float = 20.0,
         prefixes: tuple[str, str] | None = None,
     ) -> None:
+        # 1.2 s of imports, and only where an endpoint is set.
+        import openai
+        from langchain_openai import OpenAIEmbeddings
+
         self.model = model
         self.max_tokens = max_tokens
+        self._transient = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError)
+        # Beside the client's own errors: an answer that is no JSON, or JSON of another shape.
+        self._failures = (openai.OpenAIError, ValueError, TypeError, KeyError, AttributeError)
         self.query_prefix, self.passage_prefix = _prefixes(model) if prefixes is None else prefixes
         self._dimension = 0
         self._http = openai.DefaultAsyncHttpxClient(timeout=timeout)
@@ -179,15 +183,14 @@ class EndpointEmbedder:
     async def _embed(self, texts: list[str]) -> list[list[float]]:
         try:
             async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(TRANSIENT),
+                retry=retry_if_exception_type(self._transient),
                 stop=stop_after_attempt(ATTEMPTS),
                 wait=wait_random_exponential(multiplier=0.2, max=5),
                 reraise=True,
             ):
                 with attempt:
                     vectors = await self._client.aembed_documents(texts)
-        except (openai.OpenAIError, ValueError, TypeError, KeyError, AttributeError) as error:
-            # Other than the client's own errors: an answer that is no JSON, or JSON of another shape.
+        except self._failures as error:
             raise EmbeddingFailed from error
         return self._checked(vectors, len(texts))
 
