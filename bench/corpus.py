@@ -132,6 +132,7 @@ async def store(engine: AsyncEngine, rows: Sequence[Row], vectors: Mapping[str, 
                     "vector": _literal(vectors[row]),
                 }
                 for chunk, row in ids.items()
+                if row in vectors
             ),
         )
         await spaces.create_index(connection, int(space), 384)

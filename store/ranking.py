@@ -44,7 +44,7 @@ FEWEST_TERMS = 2
 FOREIGN_COVERAGE = 0.5
 _IDENTIFIER = re.compile(r"(?=.*\d)(?=.*\D)|[a-z]+[+#]+")
 # A clause or code that more passages hold names a topic, not a place.
-FEW_HOLDERS = 10
+FEW_HOLDERS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,15 @@ class Fusion:
     the fused list) or "off". `constant` is reciprocal rank fusion's k, `documents` the weight of document-level
     evidence, `depth` how many of each leg take part.
 
-    The published constant is 60, for long lists of many rankers. Of two legs of 50, 10 is better or equal on every
-    set (nDCG@10 against 60: en_scifact .723/.713, en_multihop .700/.691, en_mtrag .729/.721, zh_cmrc_chunk
-    .873/.869): the first places say more than the agreement of the twentieth.
+    The published constant is 60, for long lists of many rankers. Of two legs of 50, 8 is better or equal on every
+    set (nDCG@10 against 60: en_scifact .716/.713, en_multihop .704/.691, en_mtrag .724/.721, zh_cmrc_chunk
+    .872/.869): the first places say more than the agreement of the twentieth. Document-level evidence: without it
+    zh_cmrc_chunk has R@5 .933; with .5 it gains .003 more, and en_mtrag loses .011.
     """
 
     deduplicate: str = "cap:3"
-    constant: int = 10
-    documents: float = 0.25
+    constant: int = 8
+    documents: float = 0.35
     depth: int = 50
 
 
