@@ -40,6 +40,7 @@ def configure_logging(level: str = "INFO", *, human: bool | None = None) -> None
     root.setLevel(level)
     # These name job arguments, SQL or whole requests at INFO.
     for noisy in (
+        "uvicorn",  # tells of its own start, which `up` does too
         "procrastinate",
         "httpx",
         "httpx2",
