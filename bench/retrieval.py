@@ -33,7 +33,7 @@ from store.search import Searcher, SearchSettings
 
 RESULT = ROOT / "bench/results/retrieval.json"
 CALIBRATION = ROOT / "store/calibration.json"
-MODES = ("off", "cap:2", "cap:3", "document")
+MODES = ("off", "cap:4", "cap:3", "cap:2", "document")
 
 
 @dataclass(frozen=True, slots=True)

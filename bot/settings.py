@@ -60,7 +60,7 @@ class Search(_Frozen):
     retry_below: Annotated[float, Field(ge=0, le=1)] = 0.6
     abstain_below: Annotated[float, Field(ge=0, le=1)] = 0.6
     iterations: Annotated[int, Field(ge=1, le=3)] = 2
-    deduplicate: Annotated[str, Field(pattern=r"^(document|off|cap:[1-9]\d?)$")] = "cap:3"
+    deduplicate: Annotated[str, Field(pattern=r"^(document|off|cap:[1-9]\d?)$")] = "cap:4"
 
 
 class Ingest(_Frozen):

@@ -152,12 +152,12 @@ def test_one_document_crowds_out_the_others_unless_capped() -> None:
     assert sources("off", crowd()) == [1, 1, 1, 1, 1]
 
 
-@pytest.mark.parametrize(("mode", "most"), [("cap:3", 3), ("cap:2", 2), ("document", 1)])
+@pytest.mark.parametrize(("mode", "most"), [("cap:4", 4), ("cap:3", 3), ("cap:2", 2), ("document", 1)])
 def test_a_cap_lets_the_other_documents_in(mode: str, most: int) -> None:
-    """All three sources are among the first five."""
+    """A document takes no more places than allowed while others have any, so that two or more share the first five."""
     found = sources(mode, crowd())
-    assert set(found) == {1, 2, 3}
     assert found[: most + 2].count(1) == most
+    assert len(set(found)) == min(3, 6 - most)
 
 
 def test_a_chunk_that_is_good_in_both_legs_keeps_its_score_under_a_cap() -> None:
