@@ -101,7 +101,7 @@ def test_a_missing_node_does_not_compile() -> None:
         build_question_graph({name: node for name, node in NODES.items() if name != "decline"})
 
 
-@pytest.mark.parametrize("name", FROZEN)
+@pytest.mark.parametrize("name", sorted(FROZEN))
 def test_every_node_has_the_one_call_shape(name: str) -> None:
     """node(state, runtime) and nothing else."""
     node: Callable[..., Any] = NODES[name]
