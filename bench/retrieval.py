@@ -191,9 +191,13 @@ def _line(row: Mapping[str, Any]) -> str:
 
 async def fit() -> None:
     """Fit on noanswer_bilingual (same language) and xquad_bilingual (across), and write the coefficients."""
+    names = ("noanswer_bilingual", "xquad_bilingual")
+    if missing := [name for name in names if not available(name)]:
+        print(f"not fitted: {', '.join(missing)} not in ../shared/data")
+        return
     evidence: dict[str, list[calibration.Sample]] = {}
     with server() as url:
-        for name in ("noanswer_bilingual", "xquad_bilingual"):
+        for name in names:
             public = read(name, "qrels.tsv" if name.startswith("no") else "qrels_cross.tsv")
             async with filled(url, name, public.rows, public.passage_vectors) as (database, ids):
                 searcher = Searcher(database.engine, ReadyEmbedder(public))
