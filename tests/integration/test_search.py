@@ -1,6 +1,7 @@
 """Search through the real statement: what is found, who may read it, and what degrades."""
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Iterator
 
@@ -10,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from store import Store, open_store
+from store import Store, open_store, spaces
 from store.documents import NewChunk, NewDocument
 from store.embedding import NoEmbedder
-from store.errors import EmbeddingFailed
+from store.errors import EmbeddingFailed, NotFound
 from store.search import Searcher, SearchSettings
 from store.text import clean, lexemes, query_lexemes, tokens, tsquery_literal, tsvector_literal
 from tests.embedder import HashEmbedder
@@ -288,6 +289,22 @@ async def test_a_known_model_is_calibrated(library: Store, embedder: HashEmbedde
     result = await Searcher(library.database.engine, embedder).search("annual leave", EVERYONE)
     assert result.calibrated
     assert result.confidence == pytest.approx(0.9526, abs=1e-4)
+
+
+async def test_one_space_is_active_at_a_time(library: Store) -> None:
+    """Activating a space retires the one before; its index exists and may be asked for again."""
+    async with library.database.engine.begin() as connection:
+        await connection.execute(
+            text("INSERT INTO spaces (model, dimension, max_tokens) VALUES ('m', 3, 512)")
+        )
+        new = await spaces.find(connection, "m", 3)
+        assert new is not None
+        for _ in range(2):
+            await spaces.create_index(connection, new.id, new.dimension)
+        await spaces.activate(connection, new.id)
+        assert await spaces.active(connection) == dataclasses.replace(new, state="active")
+        with pytest.raises(NotFound):
+            await spaces.activate(connection, 999)
 
 
 # --- the statement -------------------------------------------------------------------------------------------
