@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 HOME_DIR ?= .signoff
 
-.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill clean
+.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill bench-slack-latency clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -44,6 +44,9 @@ bench-retrieval: $(VENV)/.bench
 
 bench-kill: $(VENV)/.dev
 	$(BIN)/python -m bench.kill
+
+bench-slack-latency: $(VENV)/.dev
+	$(BIN)/pytest tests/load/slack_latency.py
 
 bench-fifty: $(VENV)/.bench
 	$(BIN)/python -m bench.fifty

@@ -1,4 +1,8 @@
-"""How soon a reviewer's click is acknowledged while the same process answers questions."""
+"""How soon a reviewer's click is acknowledged while the same process answers questions: `make bench-slack-latency`.
+
+Not part of the suite: the hundred milliseconds are not met yet (p95 .9 to 1.2 s on two busy cores, five transactions
+of 50 ms one after the other), and a wall clock on shared processors judges the neighbours.
+"""
 
 import asyncio
 import os
