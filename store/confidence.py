@@ -30,14 +30,15 @@ def features(evidence: Evidence, query: Query, statistics: Statistics) -> dict[s
     first = evidence.first
     if first is None:
         return {}
-    whole = sum(statistics.idf(term) for term in query.terms) or 1.0
+    idf = statistics.idfs(query.terms)
+    whole = sum(idf.values()) or 1.0
     near, scores = _by_document(evidence.similarities), _by_document(evidence.scores)
     return {
         "similarity": near[0][0] if near else 0.0,
         "margin": near[0][0] - near[min(4, len(near) - 1)][0] if near else 0.0,
         "bm25": scores[0][0] / whole if scores else 0.0,
         "lead": (scores[0][0] - (scores[1][0] if len(scores) > 1 else 0.0)) / whole if scores else 0.0,
-        "coverage": coverage(first, query.terms, statistics),
+        "coverage": coverage(first, idf),
         "agreement": float(bool(near and scores) and near[0][1] == scores[0][1]),
         "chinese": float(query.language == "zh"),
         "foreign": float(foreign(first, query.language)),

@@ -1,7 +1,10 @@
 """One statement with both legs, each filtered by who reads: what it is made from, and what it brings."""
 
+import math
+from bisect import bisect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import text
@@ -39,7 +42,7 @@ VECTOR_LEG = """
   FROM embeddings AS e JOIN documents AS d ON d.current_version_id = e.version_id
  WHERE e.space_id = {space} AND {readable}
  ORDER BY e.vector::halfvec({dimension}) <=> CAST(:vector AS halfvec({dimension}))
- LIMIT :vector_candidates)
+ LIMIT {limit})
 """
 # The keyword leg: whatever holds one of the selective terms, by the idf of those it holds. At 100k chunks that order
 # loses none of BM25's first ten (ts_rank: .3 %) and costs the same.
@@ -54,13 +57,18 @@ NO_VECTOR_LEG = "SELECT NULL::bigint AS id, NULL::float8 AS similarity WHERE fal
 NO_KEYWORD_LEG = "SELECT NULL::bigint AS id WHERE false"
 LEGS = """
 WITH v AS ({vector_leg}), k AS ({keyword_leg})
-SELECT c.id, d.id AS document_id, d.language, found.similarity, c.length,
-       (SELECT jsonb_object_agg(t.lexeme, greatest(cardinality(t.positions), 1))
-          FROM unnest(c.tokens) AS t WHERE t.lexeme = ANY(:terms)) AS counts
+SELECT c.id, d.id AS document_id, d.language, found.similarity, c.length, held.places, held.ranks
   FROM (SELECT coalesce(v.id, k.id) AS id, v.similarity FROM v FULL JOIN k ON k.id = v.id) AS found
   JOIN chunks AS c ON c.id = found.id
   JOIN documents AS d ON d.current_version_id = c.version_id
+  LEFT JOIN LATERAL (
+    SELECT array_agg(t.place) AS places, array_agg(ts_rank('{{1,1,1,1}}', c.tokens, t.term)) AS ranks
+      FROM unnest(CAST(:terms AS tsquery[])) WITH ORDINALITY AS t(term, place) WHERE c.tokens @@ t.term
+  ) AS held ON true
 """
+# How often a chunk holds a term is read from ts_rank: of one term it is the sum of 1 / j² over its occurrences, by
+# π² / 6. Unnesting 200 chunks of 265 lexemes for their positions took 12.9 ms, this takes 1.3.
+_RANKS = list(accumulate(6 / math.pi**2 / j**2 for j in range(1, 256)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +149,24 @@ class Legs:
         self._parameters: dict[str, Any] = scope.parameters()
 
     def by_vector(self, ground: Ground, vector: Sequence[float], limit: int) -> None:
-        """The nearest chunks; of each language as many, where the reader's documents are in two."""
+        """The `limit` nearest chunks; where the reader's documents are in two languages, half as many more of the
+        other one."""
         assert ground.space_id is not None
         assert ground.dimension is not None
         readable = self._scope.readable("e.chunk_id")
+        legs = [(readable, limit)]
+        if ground.bilingual:
+            legs = [(f"{readable} AND {OWN}", limit), (f"{readable} AND NOT {OWN}", limit // 2)]
         self._vector = " UNION ALL ".join(
-            VECTOR_LEG.format(dimension=int(ground.dimension), space=int(ground.space_id), readable=condition)
-            for condition in (
-                (f"{readable} AND {OWN}", f"{readable} AND NOT {OWN}") if ground.bilingual else (readable,)
+            VECTOR_LEG.format(
+                dimension=int(ground.dimension),
+                space=int(ground.space_id),
+                readable=condition,
+                limit=int(most),
             )
+            for condition, most in legs
         )
-        literal = "[" + ",".join(f"{value:.7g}" for value in vector) + "]"
-        self._parameters |= {"vector": literal, "vector_candidates": limit}
+        self._parameters["vector"] = "[" + ",".join(f"{value:.7g}" for value in vector) + "]"
 
     def by_keywords(self, terms: Sequence[str], statistics: Statistics, limit: int) -> None:
         chosen = selective(terms, statistics)
@@ -172,15 +186,25 @@ class Legs:
         if self._vector is NO_VECTOR_LEG and self._keyword is NO_KEYWORD_LEG:
             return []
         statement = LEGS.format(vector_leg=self._vector, keyword_leg=self._keyword)
-        rows = await connection.execute(text(statement), self._parameters | {"terms": list(terms)})
+        wanted = [tsquery_literal([term]) for term in terms]
+        rows = await connection.execute(text(statement), self._parameters | {"terms": wanted})
         return [
             Candidate(
                 id=row.id,
                 document_id=row.document_id,
                 language=row.language,
                 similarity=row.similarity,
-                counts=row.counts or {},
+                counts={
+                    terms[place - 1]: _occurrences(rank)
+                    for place, rank in zip(row.places or (), row.ranks or (), strict=True)
+                },
                 length=row.length,
             )
             for row in rows
         ]
+
+
+def _occurrences(rank: float) -> int:
+    """How often a term occurs whose `ts_rank` this is; at most 255, as many as a tsvector keeps."""
+    # Half of the smallest step, since ranks are single precision.
+    return bisect(_RANKS, rank + 4e-6) or 1

@@ -60,6 +60,9 @@ class Statistics:
         frequency = min(self.frequencies.get(term, 0), self.chunks)
         return math.log(1 + (self.chunks - frequency + 0.5) / (frequency + 0.5))
 
+    def idfs(self, terms: Iterable[str]) -> dict[str, float]:
+        return {term: self.idf(term) for term in terms}
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -145,7 +148,7 @@ class CorpusBM25(BM25Okapi):  # type: ignore[misc] # the package has no types
         self.avgdl = statistics.average_length or 1.0
         self.doc_len = [candidate.length for candidate in candidates]
         self.doc_freqs = [candidate.counts for candidate in candidates]
-        self.idf = {term: statistics.idf(term) for term in terms}
+        self.idf = statistics.idfs(terms)
 
 
 def bm25(candidates: Sequence[Candidate], terms: Sequence[str], statistics: Statistics) -> list[float]:
@@ -155,11 +158,10 @@ def bm25(candidates: Sequence[Candidate], terms: Sequence[str], statistics: Stat
     return [float(score) for score in CorpusBM25(candidates, terms, statistics).get_scores(terms)]
 
 
-def coverage(candidate: Candidate, terms: Sequence[str], statistics: Statistics) -> float:
-    """The share of the query's terms that the candidate holds, weighted by idf; in [0, 1]."""
-    whole = sum(statistics.idf(term) for term in terms)
-    held = sum(statistics.idf(term) for term in terms if candidate.counts.get(term))
-    return held / whole if whole else 0.0
+def coverage(candidate: Candidate, idf: Mapping[str, float]) -> float:
+    """The share of the query's terms (by their idf) that the candidate holds; in [0, 1]."""
+    whole = sum(idf.values())
+    return sum(idf[term] for term in candidate.counts if term in idf) / whole if whole else 0.0
 
 
 def selective(terms: Sequence[str], statistics: Statistics) -> list[str]:
@@ -273,7 +275,8 @@ def rank(
         return [], Evidence(None, (), (), unheld=bool(query.references))
     scores = dict(zip((c.id for c in found), bm25(found, query.terms, statistics), strict=True))
     near = sorted((c for c in found if c.similarity is not None), key=lambda c: (-_similarity(c), c.id))
-    said = [c for c in found if scores[c.id] > 0 and _telling(c, query, statistics)]
+    idf = statistics.idfs(query.terms)
+    said = [c for c in found if scores[c.id] > 0 and _telling(c, query, idf)]
     said.sort(key=lambda c: (-scores[c.id], c.id))
     # Two vector legs: a model puts passages in the question's own language first, whatever they say. In one leg
     # the answer that only a document in the other language has stood at places 24 to 50; of its own leg it is at
@@ -314,13 +317,13 @@ def foreign(candidate: Candidate, language: str) -> bool:
     return bool(candidate.language) and candidate.language != language
 
 
-def _telling(candidate: Candidate, query: Query, statistics: Statistics) -> bool:
+def _telling(candidate: Candidate, query: Query, idf: Mapping[str, float]) -> bool:
     """Is a keyword match with this candidate evidence? In another language, only names and identifiers are."""
     if not foreign(candidate, query.language) or _holds(candidate, query):
         return True
     if any(_IDENTIFIER.match(term) for term in query.terms if candidate.counts.get(term)):
         return True
-    return coverage(candidate, query.terms, statistics) >= FOREIGN_COVERAGE
+    return coverage(candidate, idf) >= FOREIGN_COVERAGE
 
 
 def _holds(candidate: Candidate, query: Query) -> int:

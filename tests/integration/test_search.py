@@ -15,6 +15,7 @@ from store import Store, open_store, spaces
 from store.documents import NewChunk, NewDocument
 from store.embedding import NoEmbedder
 from store.errors import EmbeddingFailed, NotFound
+from store.legs import Legs, Scope, prepare
 from store.search import Searcher, SearchSettings
 from store.text import clean, lexemes, query_lexemes, tokens, tsquery_literal, tsvector_literal
 from tests.embedder import HashEmbedder
@@ -326,6 +327,22 @@ async def test_tokens_are_kept_in_their_rows(library: Store) -> None:
     async with library.database.engine.connect() as connection:
         options = await connection.scalar(text("SELECT reloptions FROM pg_class WHERE relname = 'chunks'"))
     assert options == ["toast_tuple_target=8160"]
+
+
+async def test_occurrences_are_read_from_ranks(library: Store) -> None:
+    """A chunk's count of a term is exact, up to the 255 that a tsvector keeps."""
+    async with library.database.engine.begin() as connection:
+        for times in (1, 2, 3, 17, 254, 255, 300):
+            scope = Scope(EVERYONE, language="en")
+            await connection.execute(
+                text("UPDATE chunks SET tokens = CAST(:tokens AS tsvector)"),
+                {"tokens": tsvector_literal(["other", *["leave"] * times])},
+            )
+            ground = await prepare(connection, scope, ["leave"], 100)
+            legs = Legs(scope)
+            legs.by_keywords(["leave"], ground.statistics, 10)
+            found = await legs.candidates(connection, ["absent", "leave"])
+            assert {tuple(one.counts.items()) for one in found} == {(("leave", min(times, 255)),)}
 
 
 async def test_a_pasted_page_is_a_question_too(library: Store) -> None:

@@ -295,9 +295,9 @@ def test_a_reference_that_nobody_holds_is_not_answered_by_its_neighbours() -> No
 def test_coverage_is_weighted_by_idf() -> None:
     """Holding the rare half of a question covers more of it than holding the frequent half."""
     rare, frequent = candidate(1, leave=1), candidate(2, day=1)
-    both = ["leave", "day"]
-    assert 1 > coverage(rare, both, STATISTICS) > 0.5 > coverage(frequent, both, STATISTICS) > 0
-    assert coverage(candidate(3), [], STATISTICS) == 0
+    idf = STATISTICS.idfs(["leave", "day"])
+    assert 1 > coverage(rare, idf) > 0.5 > coverage(frequent, idf) > 0
+    assert coverage(candidate(3), {}) == 0
 
 
 def test_nothing_found_is_no_confidence() -> None:
