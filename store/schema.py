@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.types import UserDefinedType
 
 # The head of store/migrations; serving processes compare it with the database without loading alembic.
-REVISION = "0002"
+REVISION = "0003"
 
 metadata = MetaData(
     naming_convention={
