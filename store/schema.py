@@ -249,12 +249,46 @@ questions = Table(
     Column("remembered", Boolean, nullable=False, server_default=text("false")),
     _moment("asked_at", default=True),
     _moment("finished_at"),
+    # The wording that an edit after the answer left, until somebody asks for it; null where there is none.
+    Column("edited", Text),
     CheckConstraint(
-        "state in ('received', 'answering', 'held', 'answered', 'declined', 'withdrawn', 'superseded', 'failed')",
+        "state in ('received', 'answering', 'held', 'answered', 'declined', 'withdrawn', 'superseded', 'failed',"
+        " 'refused')",
         name="state",
     ),
 )
 Index("ix_questions_conversation_id_sequence", questions.c.conversation_id, questions.c.sequence)
+# Those that nobody has begun with: counted at the door, which is closed when there are too many.
+Index("ix_questions_received", questions.c.sequence, postgresql_where=text("state = 'received'"))
+
+# How much a person or a channel has asked lately, as one moment each: when its allowance will be whole again.
+rates = Table(
+    "rates",
+    metadata,
+    Column("key", Text, primary_key=True),  # person:<principal>, channel:<platform>:<channel>
+    _moment("whole_at", nullable=False),
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    _moment("created_at", default=True),
+)
+
+# A principal belongs to one person. Two with the same verified e-mail address are one person's; of the address only
+# its sha256 is kept.
+identities = Table(
+    "identities",
+    metadata,
+    Column("principal", Text, primary_key=True),
+    Column("person_id", BigInteger, ForeignKey("people.id", ondelete="CASCADE"), nullable=False),
+    Column("email_hash", Text),
+    Column("linked_by", Text, nullable=False),  # "email", or the admin's principal
+    _moment("linked_at", default=True),
+)
+Index("ix_identities_person_id", identities.c.person_id)
+Index("ix_identities_email_hash", identities.c.email_hash)
 
 runs = Table(
     "runs",
@@ -352,8 +386,9 @@ deliveries = Table(
     Column("error", Text, nullable=False, server_default=""),
     _moment("created_at", default=True),
     _moment("sent_at"),
-    CheckConstraint("state in ('pending', 'sending', 'sent', 'unknown', 'failed')", name="state"),
+    CheckConstraint("state in ('pending', 'sending', 'sent', 'unknown', 'failed', 'refused')", name="state"),
 )
 Index("ix_deliveries_conversation_id", deliveries.c.conversation_id, deliveries.c.id)
+Index("ix_deliveries_failed", deliveries.c.id, postgresql_where=text("state = 'failed'"))
 Index("ix_deliveries_question_id", deliveries.c.question_id)
 Index("ix_deliveries_review_id", deliveries.c.review_id)

@@ -1,5 +1,6 @@
 """What the durable core, the data side and the decision side keep beyond the spine"""
 
+import sqlalchemy as sa
 from alembic import op
 
 revision = '0003'
@@ -9,4 +10,54 @@ depends_on = None
 
 
 def upgrade() -> None:
-    pass
+    core()
+
+
+def core() -> None:
+    """The durable core: refusals, edits after the answer, rates, linked people, deliveries that will never arrive."""
+    op.add_column("questions", sa.Column("edited", sa.Text()))
+    op.drop_constraint("ck_questions_state", "questions")
+    op.create_check_constraint(
+        op.f("ck_questions_state"),
+        "questions",
+        "state in ('received', 'answering', 'held', 'answered', 'declined', 'withdrawn', 'superseded', 'failed',"
+        " 'refused')",
+    )
+    op.create_index(
+        "ix_questions_received", "questions", ["sequence"], postgresql_where=sa.text("state = 'received'")
+    )
+    op.create_table(
+        "rates",
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("whole_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_rates")),
+    )
+    op.create_table(
+        "people",
+        sa.Column("id", sa.BigInteger(), sa.Identity(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_people")),
+    )
+    op.create_table(
+        "identities",
+        sa.Column("principal", sa.Text(), nullable=False),
+        sa.Column("person_id", sa.BigInteger(), nullable=False),
+        sa.Column("email_hash", sa.Text()),
+        sa.Column("linked_by", sa.Text(), nullable=False),
+        sa.Column("linked_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["person_id"], ["people.id"], name=op.f("fk_identities_person_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("principal", name=op.f("pk_identities")),
+    )
+    op.create_index("ix_identities_person_id", "identities", ["person_id"])
+    op.create_index("ix_identities_email_hash", "identities", ["email_hash"])
+    op.drop_constraint("ck_deliveries_state", "deliveries")
+    op.create_check_constraint(
+        op.f("ck_deliveries_state"),
+        "deliveries",
+        "state in ('pending', 'sending', 'sent', 'unknown', 'failed', 'refused')",
+    )
+    op.create_index(
+        "ix_deliveries_failed", "deliveries", ["id"], postgresql_where=sa.text("state = 'failed'")
+    )
