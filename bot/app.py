@@ -83,7 +83,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         for part in (embedder, writer):
             if isinstance(part, EndpointEmbedder | ModelWriter):
                 closing.push_async_callback(part.close)
-        opening = open_store(database_url, embedder, search=_search_settings(settings), timing=parts.timing)
+        opening = open_store(database_url, embedder, search=search_settings(settings), timing=parts.timing)
         store = parts.store(await closing.enter_async_context(opening))
         graphs = Graphs(
             question_graph=build_question_graph(parts.nodes),
@@ -150,7 +150,8 @@ def _platforms(store: Store) -> dict[str, Platform]:
     return {name: Rows(name, store.changes) for name in ("web", "cli")}
 
 
-def _search_settings(settings: Settings) -> SearchSettings:
+def search_settings(settings: Settings) -> SearchSettings:
+    """How search is set up by `settings`."""
     return SearchSettings(deduplicate=settings.search.deduplicate)
 
 

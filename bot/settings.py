@@ -132,12 +132,15 @@ def default_home() -> Path:
     return Path(platformdirs.user_data_dir("signoff", appauthor=False))
 
 
-def load_settings(home: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the environment and signoff.toml. Raises `SettingsError` naming every fault."""
+def load_settings(
+    home: Path | None = None, environ: Mapping[str, str] | None = None, *, config: Path | None = None
+) -> Settings:
+    """Read the environment and signoff.toml (or `config`). Raises `SettingsError` naming every fault."""
     env = dict(os.environ if environ is None else environ)
     root = (home or Path(env.get("SIGNOFF_HOME") or default_home())).expanduser().absolute()
-    config = Path(env.get("SIGNOFF_CONFIG") or root / "signoff.toml")
-    values = _read_toml(config, named="SIGNOFF_CONFIG" in env)
+    named = config is not None or "SIGNOFF_CONFIG" in env
+    config = config or Path(env.get("SIGNOFF_CONFIG") or root / "signoff.toml")
+    values = _read_toml(config, named=named)
     faults: list[str] = []
     for name in ("llm", "embedding", "rerank"):
         values |= _endpoint(env, name, faults)
@@ -164,7 +167,7 @@ def _read_toml(path: Path, *, named: bool) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if named:
-            raise SettingsError(f"SIGNOFF_CONFIG names {path}, which does not exist.") from None
+            raise SettingsError(f"{path} does not exist. Name a signoff.toml (SIGNOFF_CONFIG).") from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from None

@@ -1,7 +1,7 @@
 """Does a question leave out what it is about? Pure rules, for Chinese and English.
 
 Demonstratives, dropped subjects and bare follow-ups do; a question that names its own topic does not, whatever
-the conversation was about. The lists were drawn up on KdConv, MTRAG and CAsT (bench/rewrite.py has the rates).
+the conversation was about. The lists were drawn up on KdConv, MTRAG and CAsT (`signoff eval rewrite` measures it).
 """
 
 import re

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from bot.cli import asking, knowledge, process, reviews
+from bot.cli import asking, evaluation, knowledge, process, reviews
 from bot.cli.session import CommandFailed
 from bot.settings import SettingsError
 from store.errors import StoreError
@@ -18,6 +18,7 @@ cli = typer.Typer(
 process.register(cli)
 asking.register(cli)
 knowledge.register(cli)
+evaluation.register(cli)
 cli.add_typer(reviews.cli, name="reviews")
 
 

@@ -1,0 +1,230 @@
+"""`signoff eval`: what a part of the product is worth, measured on any set in the shared format.
+
+One table: a name and its runner. A runner gets the set's folder and what it may use, and returns results.
+"""
+
+import csv
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bot.app import make_embedder, search_settings
+from bot.cli.session import CommandFailed, Home, Json, database, dump, run
+from bot.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    # Loaded where they are used: no other command needs numpy, and none should wait for it.
+    from rag_graph.evaluation import EvaluationSet, Result
+    from rag_graph.evaluation.vectors import KeptEmbedder
+    from store.database import Database
+    from store.search import Searcher
+
+__all__ = ["TABLE", "Bench", "register"]
+
+Kept = Annotated[
+    Path | None,
+    typer.Option("--vectors", help="File that keeps the vectors made for sets that have none (npz)."),
+]
+Compare = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--compare",
+        metavar="A B",
+        help="Two of: a signoff.toml, a result stored with --json, or . for the settings in force.",
+    ),
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many queries.")]
+Written = Annotated[
+    Path | None, typer.Option("--csv", help="Write each answer here for people to judge (eval answers).")
+]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a runner may use: the settings, an embedder whose vectors are kept, and databases of its own."""
+
+    settings: Settings
+    embedder: "KeptEmbedder"
+    limit: int | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)  # for --csv
+
+    def read(self, folder: Path, *, qrels: str = "qrels.tsv") -> "EvaluationSet":
+        """The set in `folder`, cut to the first `limit` queries."""
+        from dataclasses import replace
+
+        from rag_graph.evaluation import load
+
+        chosen = load(folder, qrels=qrels)
+        return replace(chosen, queries=chosen.queries[: self.limit])
+
+    @asynccontextmanager
+    async def empty(self) -> AsyncIterator["Database"]:
+        """A temporary database on the configured server."""
+        from store.scratch import scratch
+
+        async with database(self.settings) as url, scratch(url) as opened:
+            yield opened
+
+    @asynccontextmanager
+    async def searchable(
+        self, chosen: "EvaluationSet"
+    ) -> AsyncIterator[tuple["Searcher", Mapping[int, str]]]:
+        """The set's corpus in a temporary database, and the rows' ids by chunk id. Vectors are the set's own where
+        it has some, else the embedder's."""
+        from rag_graph.evaluation.vectors import ReadyEmbedder, passage_vectors
+        from store.scratch import fill
+        from store.search import Searcher
+
+        vectors = await passage_vectors(chosen, self.embedder)
+        await self.embedder.save()
+        ready = ReadyEmbedder(chosen, self.embedder) if chosen.passage_vectors else self.embedder
+        async with self.empty() as opened:
+            ids = await fill(opened.engine, chosen.rows, vectors, model=ready.model)
+            yield Searcher(opened.engine, ready, search_settings(self.settings)), ids
+
+    def config(self, **others: Any) -> dict[str, Any]:
+        """What stands behind a result: the search settings, the embedding model, and the runner's own."""
+        return {"search": self.settings.search.model_dump(), "embedder": self.embedder.model, **others}
+
+
+Runner = Callable[[Bench, Path], Awaitable[Sequence["Result"]]]
+
+
+# --- runners -----------------------------------------------------------------------------------------------------
+
+
+async def rewrite(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """Follow-ups by rule: how often they fire, and R@5 as asked and as rewritten where there are qrels."""
+    from rag_graph.evaluation import rewriting
+
+    chosen = bench.read(folder)
+    if not chosen.relevant:
+        return rewriting.fire_rates(chosen, bench.config())
+    async with bench.searchable(chosen) as (searcher, ids):
+        return await rewriting.retrieval(chosen, searcher, ids, bench.config())
+
+
+#: What can be measured; the first line of each docstring is its help.
+TABLE: Mapping[str, Runner] = {
+    "rewrite": rewrite,
+}
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+def register(cli: typer.Typer) -> None:
+    names = "\n\n".join(f"{name}: {(runner.__doc__ or '').splitlines()[0]}" for name, runner in TABLE.items())
+    cli.command("eval", help=f"Measure a part of the product on sets in the shared format.\n\n{names}")(
+        evaluate
+    )
+
+
+def evaluate(
+    what: Annotated[str, typer.Argument(help=" | ".join(TABLE))],
+    sets: Annotated[list[Path], typer.Argument(metavar="SET…", help="Folders of sets.")],
+    home: Home = None,
+    compare: Compare = None,
+    vectors: Kept = None,
+    limit: Limit = None,
+    written: Written = None,
+    as_json: Json = False,
+) -> None:
+    if what not in TABLE:
+        raise CommandFailed(f"There is no evaluation {what!r}. There are: {', '.join(TABLE)}.")
+
+    async def work() -> None:
+        told = [
+            (name, await _rows(what, sets, name, _Options(home, vectors, limit, written)))
+            for name in compare or (HERE,)
+        ]
+        if as_json:
+            dump([{**row, "variant": name} if compare else row for name, rows in told for row in rows])
+        elif compare:
+            _say_both(*(rows for _, rows in told))
+        else:
+            _say(told[0][1])
+
+    run(work())
+
+
+HERE = "."
+
+
+@dataclass(frozen=True)
+class _Options:
+    home: Path | None
+    vectors: Path | None
+    limit: int | None
+    written: Path | None
+
+
+async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options) -> list[dict[str, Any]]:
+    """The rows of one variant: measured, or read from an earlier run's --json."""
+    if variant.endswith(".json"):
+        return _stored(Path(variant))
+    from rag_graph.evaluation import SetUnusable
+    from rag_graph.evaluation.vectors import KeptEmbedder
+
+    settings = load_settings(options.home, config=None if variant == HERE else Path(variant))
+    kept = options.vectors or settings.home / "evaluation-vectors.npz"
+    bench = Bench(settings, KeptEmbedder(make_embedder(settings), kept), options.limit)
+    try:
+        rows = [result.to_json() for folder in sets for result in await TABLE[what](bench, folder)]
+    except SetUnusable as error:
+        raise CommandFailed(str(error)) from error
+    finally:
+        await bench.embedder.save()
+    if options.written is not None:
+        _write_csv(options.written, bench.rows)
+    return rows
+
+
+def _stored(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows: Any = json.loads(path.read_text(encoding="utf-8"))
+        rows = rows["results"] if isinstance(rows, dict) else rows
+        return [{"set": row["set"], "n": row["n"], **row} for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CommandFailed(f"{path} is no result of `signoff eval … --json`: {error!r}") from error
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows:
+        raise CommandFailed("--csv has nothing to write: only `eval answers` gives answers to judge.")
+    with path.open("w", encoding="utf-8-sig", newline="") as out:  # the mark lets spreadsheets read Chinese
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# --- what a person reads -----------------------------------------------------------------------------------------
+
+
+def _say(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        typer.echo(f"{row['set']}  n={row['n']}  configuration {row['config_hash']}")
+        for name, value in row["metrics"].items():
+            typer.echo(f"  {name:32} {value:10.4f}")
+
+
+def _say_both(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> None:
+    """Side by side, by set and metric; what only one of them has is shown with a gap."""
+    ours = {row["set"]: row for row in second}
+    for row in first:
+        other = ours.pop(row["set"], None)
+        typer.echo(f"{row['set']}  n={row['n']}, {other['n'] if other else '–'}")
+        for name in dict.fromkeys([*row["metrics"], *(other["metrics"] if other else ())]):
+            before, after = row["metrics"].get(name), other["metrics"].get(name) if other else None
+            change = "" if before is None or after is None else f"{after - before:+10.4f}"
+            typer.echo(f"  {name:32} {_figure(before)} {_figure(after)} {change}")
+    _say(list(ours.values()))
+
+
+def _figure(value: float | None) -> str:
+    return f"{'–':>10}" if value is None else f"{value:10.4f}"

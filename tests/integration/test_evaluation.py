@@ -1,0 +1,153 @@
+"""`signoff eval`: sets in the shared shape, measured through the code that serves questions, in a scratch database."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from bot.cli import cli
+from bot.cli.session import CommandFailed
+from rag_graph.evaluation import ReadyEmbedder, Result, SetUnusable, load
+from rag_graph.evaluation.vectors import KeptEmbedder
+from store.scratch import fill, scratch
+from store.search import Searcher
+from tests.embedder import HashEmbedder
+
+CORPUS = [
+    {"id": "leave-0-40", "title": "年假制度", "text": "年休假为五天，须提前三天申请。"},
+    {"id": "leave-40-80", "title": "年假制度", "text": "年假由部门经理审批。"},
+    {"id": "travel", "title": "差旅制度", "text": "差旅餐补为每天一百二十元。"},
+]
+HISTORY = [{"role": "user", "text": "年假制度是什么？"}, {"role": "assistant", "text": "年休假为五天。"}]
+QUERIES = [
+    {"id": "q1", "text": "谁审批？", "history": HISTORY, "type": "elliptical"},
+    {"id": "q2", "text": "差旅餐补是多少？", "history": [], "type": "explicit"},
+]
+QRELS = "q1\tleave-40-80\t1\nq2\ttravel\t1\nq2\tleave-0-40\t0\n"
+
+
+def lines(rows: list[dict[str, object]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A set of three chunks and two questions, without vectors."""
+    made = tmp_path / "small"
+    made.mkdir()
+    (made / "corpus.jsonl").write_text(lines(CORPUS), encoding="utf-8")
+    (made / "queries.jsonl").write_text(lines(QUERIES), encoding="utf-8")
+    (made / "qrels.tsv").write_text(QRELS, encoding="utf-8")
+    return made
+
+
+@pytest.fixture
+def signoff(monkeypatch: pytest.MonkeyPatch, postgres_url: str, tmp_path: Path) -> Callable[..., object]:
+    """The command, on the tests' server, without a model; returns what `--json` prints."""
+    monkeypatch.setenv("SIGNOFF_DATABASE_URL", postgres_url)
+    (tmp_path / "signoff.toml").write_text("local_embedding = false\n", encoding="utf-8")
+
+    def command(*arguments: str) -> object:
+        done = CliRunner().invoke(cli, ["eval", *arguments, "--home", str(tmp_path), "--json"])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return json.loads(done.stdout)
+
+    return command
+
+
+def test_a_set_is_read_with_its_documents_and_grades(folder: Path) -> None:
+    """Rows cut from one page are one document, grade 0 is not relevant, and a set without vectors has none."""
+    chosen = load(folder)
+    assert [row.document for row in chosen.rows] == ["leave", "leave", "travel"]
+    assert chosen.relevant == {"q1": {"leave-40-80": 1.0}, "q2": {"travel": 1.0}}
+    assert not chosen.passage_vectors
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("queries.jsonl", None),
+        ("queries.jsonl", "no json"),
+        ("qrels.tsv", "q1 leave"),
+        ("corpus.jsonl", '{"id": "x"}'),
+    ],
+)
+def test_a_folder_in_another_shape_is_refused(folder: Path, file: str, content: str | None) -> None:
+    """What is missing or malformed is named, never measured as if it were empty."""
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text(content, encoding="utf-8")
+    with pytest.raises(SetUnusable, match=str(folder)):
+        load(folder)
+
+
+async def test_a_scratch_database_is_searched_and_gone(postgres_url: str, folder: Path) -> None:
+    """The corpus is found with its ids while the block runs; afterwards the server has no such database."""
+    chosen = load(folder)
+    async with scratch(postgres_url) as database:
+        ids = await fill(database.engine, chosen.rows, {})
+        found = await Searcher(database.engine, ReadyEmbedder(chosen)).search("差旅餐补", ["everyone"])
+        assert ids[found.passages[0].id] == "travel"
+    with psycopg.connect(postgres_url) as server:
+        left = server.execute(
+            "SELECT count(*) FROM pg_database WHERE datname LIKE 'signoff\\_eval\\_%'"
+        ).fetchone()
+    assert left == (0,)
+
+
+async def test_vectors_are_made_once(tmp_path: Path) -> None:
+    """A second embedder over the same file asks the model for nothing, and gives the same vectors."""
+    path = tmp_path / "kept.npz"
+    first = KeptEmbedder(HashEmbedder(), path)
+    made = await first.passages(["年假", "差旅"]), await first.query("年假")
+    await first.save()
+
+    class Silent(HashEmbedder):
+        async def query(self, text: str) -> list[float]:
+            raise AssertionError(text)
+
+        async def passages(self, texts: object) -> list[list[float]]:
+            raise AssertionError(texts)
+
+    again = KeptEmbedder(Silent(), path)
+    assert (await again.passages(["年假", "差旅"]), await again.query("年假")) == made
+
+
+def test_eval_rewrite_tells_recall_before_and_after(signoff: Callable[..., object], folder: Path) -> None:
+    """The follow-up finds its document only as rewritten; each row has set, n, metrics and the configuration's hash."""
+    rows = signoff("rewrite", str(folder))
+    assert isinstance(rows, list)
+    assert {row["set"]: row["n"] for row in rows} == {"small": 2, "small elliptical": 1, "small explicit": 1}
+    assert rows[0]["metrics"]["fired"] == 0.5
+    assert rows[0]["metrics"]["recall@5"] >= rows[0]["metrics"]["recall@5 as asked"]
+    assert len(rows[0]["config_hash"]) == 12
+
+
+def test_two_variants_are_compared(signoff: Callable[..., object], folder: Path, tmp_path: Path) -> None:
+    """--compare takes settings files and earlier results; other settings have another hash."""
+    other = tmp_path / "other.toml"
+    other.write_text('local_embedding = false\n[search]\ndeduplicate = "document"\n', encoding="utf-8")
+    stored = tmp_path / "before.json"
+    stored.write_text(json.dumps(signoff("rewrite", str(folder))), encoding="utf-8")
+    rows = signoff("rewrite", str(folder), "--compare", str(stored), str(other))
+    assert isinstance(rows, list)
+    hashes = {row["variant"]: row["config_hash"] for row in rows if row["set"] == "small"}
+    assert set(hashes) == {str(stored), str(other)}
+    assert len(set(hashes.values())) == 2
+
+
+def test_an_unknown_evaluation_names_the_known_ones(signoff: Callable[..., object], folder: Path) -> None:
+    """A misspelt name is answered with the list."""
+    with pytest.raises(CommandFailed, match="rewrite"):
+        signoff("rewrites", str(folder))
+
+
+def test_the_hash_is_of_the_configuration_alone() -> None:
+    """Other figures have the same hash; another setting has another."""
+    first, second = Result("s", 1, {"x": 1.0}, {"k": 1}), Result("t", 9, {"x": 0.0}, {"k": 1})
+    assert first.config_hash == second.config_hash != Result("s", 1, {"x": 1.0}, {"k": 2}).config_hash
