@@ -389,6 +389,9 @@ deliveries = Table(
     CheckConstraint("state in ('pending', 'sending', 'sent', 'unknown', 'failed', 'refused')", name="state"),
 )
 Index("ix_deliveries_conversation_id", deliveries.c.conversation_id, deliveries.c.id)
-Index("ix_deliveries_failed", deliveries.c.id, postgresql_where=text("state = 'failed'"))
+# What may still have to be sent, whatever became of the job that should have.
+Index(
+    "ix_deliveries_unsent", deliveries.c.id, postgresql_where=text("state in ('pending', 'sending', 'failed')")
+)
 Index("ix_deliveries_question_id", deliveries.c.question_id)
 Index("ix_deliveries_review_id", deliveries.c.review_id)

@@ -59,5 +59,8 @@ def core() -> None:
         "state in ('pending', 'sending', 'sent', 'unknown', 'failed', 'refused')",
     )
     op.create_index(
-        "ix_deliveries_failed", "deliveries", ["id"], postgresql_where=sa.text("state = 'failed'")
+        "ix_deliveries_unsent",
+        "deliveries",
+        ["id"],
+        postgresql_where=sa.text("state in ('pending', 'sending', 'failed')"),
     )
