@@ -216,6 +216,30 @@ inbox = Table(
 )
 Index("ix_inbox_received_at", inbox.c.received_at)
 
+# Payloads of platforms that are acknowledged before anybody has looked at them; null once they were dealt with.
+arrivals = Table(
+    "arrivals",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("platform", Text, nullable=False),
+    Column("dedupe_key", Text, nullable=False),
+    Column("payload", JSONB(none_as_null=True)),
+    _moment("received_at", default=True),
+    UniqueConstraint("platform", "dedupe_key"),
+)
+Index("ix_arrivals_received_at", arrivals.c.received_at)
+
+# What a platform keeps about a person for a while: files handed in before their command, a new session.
+kept = Table(
+    "kept",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("data", JSONB, nullable=False),
+    _moment("kept_at", default=True),
+)
+
 conversations = Table(
     "conversations",
     metadata,

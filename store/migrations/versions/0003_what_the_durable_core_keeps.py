@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
 revision = '0003'
 down_revision = '0002'
@@ -11,6 +12,7 @@ depends_on = None
 
 def upgrade() -> None:
     core()
+    chat()
 
 
 def core() -> None:
@@ -63,4 +65,28 @@ def core() -> None:
         "deliveries",
         ["id"],
         postgresql_where=sa.text("state in ('pending', 'sending', 'failed')"),
+    )
+
+
+def chat() -> None:
+    """Chat platforms: payloads before anybody has looked at them, and what is kept about a person for a while."""
+    op.create_table(
+        "arrivals",
+        sa.Column("id", sa.BigInteger(), sa.Identity(), nullable=False),
+        sa.Column("platform", sa.Text(), nullable=False),
+        sa.Column("dedupe_key", sa.Text(), nullable=False),
+        sa.Column("payload", postgresql.JSONB()),
+        sa.Column("received_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_arrivals")),
+        sa.UniqueConstraint("platform", "dedupe_key", name=op.f("uq_arrivals_platform_dedupe_key")),
+    )
+    op.create_index("ix_arrivals_received_at", "arrivals", ["received_at"])
+    op.create_table(
+        "kept",
+        sa.Column("person", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("data", postgresql.JSONB(), nullable=False),
+        sa.Column("kept_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.PrimaryKeyConstraint("person", "kind", "key", name=op.f("pk_kept")),
     )
