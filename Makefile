@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 HOME_DIR ?= .signoff
+# Three on two cores: a third of the suite waits for other processes.
+WORKERS ?= 3
 
 .PHONY: run test check fmt bench-retrieval bench-fifty bench-kill bench-slack-latency clean
 
@@ -11,7 +13,7 @@ run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
 
 test: $(VENV)/.dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

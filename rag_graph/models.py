@@ -3,7 +3,8 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -151,8 +152,15 @@ class Chat:
         telling.attempt()
         try:
             with tracing_context(enabled=False):
-                async with asyncio.timeout(self._settings.timeout):
-                    async for chunk in self._chunks(role, messages, tools):
+                async with (
+                    asyncio.timeout(self._settings.timeout) as limit,
+                    aclosing(self._chunks(role, messages, tools)) as chunks,
+                ):
+                    async for chunk in chunks:
+                        # The limit cancels once, and Python 3.11's wait_for, which the SDK waits with, loses a
+                        # cancellation that meets a chunk on its way: an endless answer then came in whole.
+                        if limit.expired():
+                            raise TimeoutError
                         whole = chunk if whole is None else whole + chunk
                         await telling.feed(str(chunk.text))
         except TimeoutError as error:
@@ -164,13 +172,14 @@ class Chat:
 
     async def _chunks(
         self, role: Role, messages: list[BaseMessage], tools: Sequence[Mapping[str, Any]]
-    ) -> AsyncIterator[AIMessageChunk]:
+    ) -> AsyncGenerator[AIMessageChunk, None]:
         model: Any = self._models[role]
         if tools:
             model = model.bind_tools([dict(tool) for tool in tools])
         try:
-            async for chunk in model.astream(messages):
-                yield chunk
+            async with aclosing(model.astream(messages)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except self._openai.APIStatusError as error:
             again = error.status_code == 429 or error.status_code >= 500
             raise self._failed(f"HTTP {error.status_code}", error.response.headers, again=again) from error

@@ -3,8 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
+from langchain_core.messages import AIMessageChunk
 from pydantic import SecretStr
 
 from rag_graph.contracts import Material, ModelUnavailable, Question, Turn
@@ -204,6 +206,35 @@ async def test_an_endless_answer_is_cut_off(server: OpenAIServer) -> None:
     server.script(Say("word " * 400, piece=5, pause=0.05))
     with pytest.raises(ModelUnavailable):
         await writer.draft(QUESTION, [], "", MATERIAL)
+    await writer.close()
+
+
+class Deaf:
+    """A stream that loses cancellations, as Python 3.11's `wait_for` does when a chunk is just there."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def astream(self, messages: object) -> AsyncIterator[AIMessageChunk]:
+        try:
+            for _ in range(1_000):
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.02)
+                yield AIMessageChunk(content="word ")
+        finally:
+            self.closed = True
+
+
+async def test_a_lost_cancellation_does_not_lift_the_limit() -> None:
+    """Where the stream swallows the time-out, the next chunk ends it, and the stream is closed."""
+    settings = ModelSettings(
+        "http://127.0.0.1:1", SecretStr("none"), MODEL, silence=0.3, timeout=0.1, attempts=1
+    )
+    deaf, writer = Deaf(), ModelWriter(settings)
+    writer._chat._models["draft"] = deaf  # type: ignore[assignment]
+    with pytest.raises(ModelUnavailable):
+        await writer.draft(QUESTION, [], "", MATERIAL)
+    assert deaf.closed
     await writer.close()
 
 
