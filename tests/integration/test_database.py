@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from store import Store
-from store.database import Database, connection_string, transaction
+from store.database import Database, connection_string, reading, transaction
 from store.errors import DatabaseUnavailable
 
 COUNT = text("SELECT count(*) FROM inbox")
@@ -81,8 +81,11 @@ async def test_a_transaction_is_all_or_nothing(store: Store) -> None:
         assert await connection.scalar(COUNT) == 0
 
 
-async def test_no_call_fails_after_a_restart_of_the_server(store: Store, database_url: str) -> None:
-    """Pools replace dead connections before they hand them out."""
+async def test_no_call_fails_after_a_restart_of_the_server(
+    store: Store, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pools replace dead connections that lay still before they hand them out."""
+    monkeypatch.setattr("store.database.IDLE_SECONDS", 0.0)
     compiled = graph().compile(checkpointer=store.database.saver())
     await compiled.ainvoke({"told": {"word": "one"}}, thread("t"))
     await cut_all_sessions(database_url)
@@ -90,6 +93,28 @@ async def test_no_call_fails_after_a_restart_of_the_server(store: Store, databas
     compiled = graph().compile(checkpointer=store.database.saver())
     state = await compiled.ainvoke({"told": {"word": "two"}}, thread("t"))
     assert state["known"] == ["one", "two"]
+
+
+async def test_a_restart_amid_work_costs_one_call(store: Store, database_url: str) -> None:
+    """A connection used a moment ago is not asked whether it stands: the first call over it says that the database
+    is away, and empties the pool."""
+    await asyncio.gather(*(store.database.ping() for _ in range(4)))
+    await cut_all_sessions(database_url)
+    with pytest.raises(DatabaseUnavailable):
+        await store.database.ping()
+    for _ in range(4):
+        await store.database.ping()
+
+
+async def test_a_lone_read_opens_no_transaction(store: Store) -> None:
+    """`reading` spares BEGIN and COMMIT, and leaves no connection that writes without them."""
+    at = text("SELECT now() = statement_timestamp()")  # two statements of one transaction have one now()
+    async with reading(store.database.engine) as connection:
+        await connection.execute(text("SELECT pg_sleep(.01)"))
+        assert await connection.scalar(at)
+    async with transaction(store.database.engine) as connection:
+        await connection.execute(text("SELECT pg_sleep(.01)"))
+        assert not await connection.scalar(at)
 
 
 async def test_a_database_that_does_not_answer_is_named(
