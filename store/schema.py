@@ -179,6 +179,8 @@ embeddings = Table(
     Column("space_id", SmallInteger, ForeignKey("spaces.id", ondelete="CASCADE"), primary_key=True),
     Column("version_id", BigInteger, nullable=False),
     Column("vector", HalfVec, nullable=False),
+    # Of the chunk's document: each language has a vector index of its own in every space (store/spaces.py).
+    Column("language", Text, nullable=False, server_default=""),
 )
 Index("ix_embeddings_version_id", embeddings.c.version_id)
 
@@ -197,6 +199,8 @@ corpus = Table(
     Column("average_length", Double, nullable=False, server_default="0"),
     # Grows with every visible change of the corpus; caches and reproducibility checks key on it.
     Column("version", BigInteger, nullable=False, server_default="0"),
+    # Digest of the user dictionary that the chunks' tokens were cut with.
+    Column("dictionary", Text, nullable=False, server_default=""),
     CheckConstraint('"only"', name="one_row"),
 )
 
@@ -388,6 +392,15 @@ review_events = Table(
     _moment("at", default=True),
 )
 Index("ix_review_events_review_id", review_events.c.review_id)
+
+# What an administrator or a conversation switched, such as paused:slack:C… or aside:<conversation>.
+switches = Table(
+    "switches",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("set_by", Text, nullable=False),
+    _moment("set_at", default=True),
+)
 
 # --- what goes out ----------------------------------------------------------------------------------------------
 

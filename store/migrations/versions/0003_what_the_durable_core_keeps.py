@@ -13,6 +13,7 @@ depends_on = None
 def upgrade() -> None:
     core()
     chat()
+    search()
 
 
 def core() -> None:
@@ -90,3 +91,36 @@ def chat() -> None:
         sa.Column("kept_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
         sa.PrimaryKeyConstraint("person", "kind", "key", name=op.f("pk_kept")),
     )
+    op.create_table(
+        "switches",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("set_by", sa.Text(), nullable=False),
+        sa.Column("set_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_switches")),
+    )
+
+
+def search() -> None:
+    """The data side: a vector index for each language, and the dictionary that tokens were cut with."""
+    op.add_column("corpus", sa.Column("dictionary", sa.Text(), server_default="", nullable=False))
+    op.add_column("embeddings", sa.Column("language", sa.Text(), server_default="", nullable=False))
+    op.execute(LANGUAGES)
+
+
+LANGUAGES = """
+DO $$ DECLARE space record; BEGIN
+  FOR space IN SELECT id FROM spaces LOOP
+    EXECUTE format('DROP INDEX IF EXISTS ix_embeddings_space_%s', space.id);
+  END LOOP;
+  UPDATE embeddings AS e SET language = d.language
+    FROM versions AS v JOIN documents AS d ON d.id = v.document_id WHERE v.id = e.version_id;
+  FOR space IN SELECT id, dimension FROM spaces LOOP
+    EXECUTE format('CREATE INDEX ix_embeddings_space_%1$s_zh ON embeddings '
+      'USING hnsw ((vector::halfvec(%2$s)) halfvec_cosine_ops) WITH (ef_construction=128) '
+      'WHERE space_id = %1$s AND language = %3$L', space.id, space.dimension, 'zh');
+    EXECUTE format('CREATE INDEX ix_embeddings_space_%1$s_other ON embeddings '
+      'USING hnsw ((vector::halfvec(%2$s)) halfvec_cosine_ops) WITH (ef_construction=128) '
+      'WHERE space_id = %1$s AND language <> %3$L', space.id, space.dimension, 'zh');
+  END LOOP;
+END $$
+"""
