@@ -10,11 +10,14 @@ from datetime import UTC, datetime, timedelta
 
 from bot import jobs
 from bot.admin import Admin
-from bot.ask import Asking
+from bot.ask import Asking, Bounds
 from bot.cards import Cards
-from bot.deliver import Deliverer
+from bot.deciders import Deciders
+from bot.deliver import Alerts, Deliverer
 from bot.graphs import Graphs, thread_id
+from bot.limits import Pace
 from bot.messages import Platform
+from bot.outbox import Outbox
 from bot.review import Reviewing
 from bot.rows import Rows
 from bot.settings import Settings
@@ -38,6 +41,8 @@ class App:
     store: Store
     graphs: Graphs
     platforms: Mapping[str, Platform]
+    deliverer: Deliverer
+    outbox: Outbox
     asking: Asking
     cards: Cards
     reviewing: Reviewing
@@ -103,24 +108,30 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             from bot.slack.send import open_house  # slack-sdk, only where it is set up
 
             platforms["slack"] = await closing.enter_async_context(open_house(settings.slack, store, words))
-        deliverer = Deliverer(store.deliveries, store.changes, platforms)
+        deliverer = Deliverer(
+            store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
+        )
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
-        asking = Asking(store, graphs, deliverer, cards, words, settings.workspace.question_characters)
+        bounds = Bounds(settings.workspace.question_characters, settings.limits)
+        asking = Asking(store, graphs, deliverer, cards, words, bounds)
+        closing.push_async_callback(asking.stops.close)
+        deciders = Deciders(
+            store.people,
+            platforms,
+            reviewers=frozenset(settings.review.reviewers),
+            allow_own=settings.review.allow_own,
+        )
         app = App(
             settings=settings,
             words=words,
             store=store,
             graphs=graphs,
             platforms=platforms,
+            deliverer=deliverer,
+            outbox=Outbox(store, deliverer),
             asking=asking,
             cards=cards,
-            reviewing=Reviewing(
-                store,
-                graphs,
-                asking,
-                reviewers=frozenset(settings.review.reviewers),
-                allow_own=settings.review.allow_own,
-            ),
+            reviewing=Reviewing(store, graphs, asking, deciders=deciders),
             admin=Admin(store, embedder, settings),
         )
         jobs.register(store.queue, app)
@@ -144,6 +155,11 @@ def make_writer(settings: Settings) -> Writer:
     return ModelWriter(
         ModelSettings(base_url=settings.llm.base_url, api_key=settings.llm.api_key, model=settings.llm.model)
     )
+
+
+def _alerts(settings: Settings) -> Alerts:
+    """The alert channels; without any, the review channels: somebody reads those."""
+    return Alerts(settings.operations.alerts or settings.review.channels, settings.review.language)
 
 
 def _platforms(store: Store) -> dict[str, Platform]:

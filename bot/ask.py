@@ -1,8 +1,10 @@
 """Use case: a question. Accept it durably, answer it through the graph, send once, remember."""
 
+import hashlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,24 +12,25 @@ import structlog
 
 from bot import replies
 from bot.cards import Cards
-from bot.deliver import Deliverer
+from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.graphs import Graphs
+from bot.limits import door
 from bot.messages import Change, Incoming, Progress, Reply
+from bot.settings import Limits
+from bot.stops import GONE, Stopped, Stops
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
 from rag_graph.policy import precheck
 from store import Store
 from store.conversations import TERMINAL, ConversationRow, QuestionRow
-from store.deliveries import NewDelivery
-from store.inbox import NewQuestion
+from store.deliveries import DeliveryRow, NewDelivery
+from store.inbox import Accepted, NewQuestion
 from store.reviews import ReviewRow
 from store.runs import NewRun
 from store.text import clean, language
 
 log = structlog.get_logger(__name__)
-
-GONE = ("withdrawn", "superseded")  # taken back by the asker: nothing of it is sent or remembered
 
 
 def readers(conversation: ConversationRow, asker: str) -> tuple[str, ...]:
@@ -37,6 +40,14 @@ def readers(conversation: ConversationRow, asker: str) -> tuple[str, ...]:
     # Names of channels need a mark that tells them from people; ids of chat platforms carry it already.
     mark = "#" if conversation.platform in ("web", "cli") else ""
     return ("everyone", f"{conversation.platform}:{mark}{conversation.channel}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`longest` is in characters of one question."""
+
+    longest: int
+    limits: Limits = field(default_factory=Limits)
 
 
 class Asking:
@@ -49,22 +60,84 @@ class Asking:
         deliverer: Deliverer,
         cards: Cards,
         words: Words,
-        longest: int,
+        bounds: Bounds,
     ) -> None:
         self._store = store
         self._graphs = graphs
         self._deliverer = deliverer
         self._cards = cards
         self._words = words
-        self._longest = longest
+        self._bounds = bounds
+        self.stops = Stops(store.changes, store.conversations)
 
     # --- at the door
 
     async def accept(self, incoming: Incoming) -> str | None:
-        """Store the question and its job in one transaction; return its id, or None when it was seen before."""
-        text = clean(incoming.text).strip()[: self._longest]
-        question_id = uuid.uuid4().hex
-        accepted = await self._store.inbox.accept(
+        """Store the question and its job in one transaction; return its id, or None when it was seen before.
+
+        One that is not answered (too long, too late, too many) is stored as well, and its asker told why.
+        """
+        accepted = await self._accept(incoming)
+        return accepted.question_id if accepted else None
+
+    async def change(self, change: Change) -> str | None:
+        """An edited or deleted question. What waits is withdrawn, what runs is cut; an edit is asked anew and its id
+        returned. Where the old wording has its answer, the new one is only offered (unless `change.ask`)."""
+        row = await self._store.conversations.question(change.question_id)
+        if row.asker != change.actor or row.state == "withdrawn":
+            return None
+        if change.text is None:
+            await self._store.inbox.withdraw(row.id)
+            await self._over(row)
+            return None
+        text = clean(change.text).strip()
+        if not text or text == row.text:
+            return None  # a link preview, a change of layout: nothing that could be answered otherwise
+        return await self._ask_instead(row, text, change.dedupe_key, insist=change.ask)
+
+    async def again(self, question_id: str, actor: str) -> str:
+        """The action `AGAIN`: ask a question once more, in its edited wording where there is one.
+
+        Returns what became of it: asked, twice (asked again already), forbidden (it is somebody else's).
+        """
+        row = await self._store.conversations.question(question_id)
+        if row.asker != actor:
+            return "forbidden"
+        text = row.edited or row.text
+        key = f"again:{row.id}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return "asked" if await self._ask_instead(row, text, key, insist=True) else "twice"
+
+    async def _ask_instead(self, row: QuestionRow, text: str, dedupe_key: str, *, insist: bool) -> str | None:
+        """Ask `text` in the place of `row`; the id of the new question, None where there is none."""
+        conversation = await self._store.conversations.get(row.conversation_id)
+        incoming = Incoming(
+            platform=conversation.platform,
+            dedupe_key=dedupe_key,
+            conversation_id=row.conversation_id,
+            channel=conversation.channel,
+            thread=conversation.thread,
+            private=conversation.private,
+            asker=row.asker,
+            text=text,
+            sent_at=datetime.now(UTC),
+            address=row.address,
+        )
+        accepted = await self._accept(incoming, replaces=row.id, insist=insist)
+        if accepted is None:
+            return None
+        if accepted.refused == "edited":
+            await self._quietly(self._send(row, f"edited:{row.id}", replies.edited(self._words, row)))
+            return None
+        await self._over(row)
+        return accepted.question_id
+
+    async def _accept(
+        self, incoming: Incoming, *, replaces: str | None = None, insist: bool = False
+    ) -> Accepted | None:
+        longest = self._bounds.longest
+        text = clean(incoming.text).strip()
+        incoming = replace(incoming, text=text)
+        return await self._store.inbox.accept(
             NewQuestion(
                 platform=incoming.platform,
                 dedupe_key=incoming.dedupe_key,
@@ -73,40 +146,16 @@ class Asking:
                 thread=incoming.thread,
                 private=incoming.private,
                 asker=incoming.asker,
-                text=text,
+                # What is too long is refused whole; its beginning is kept to show which message that was.
+                text=text[:longest],
                 sent_at=incoming.sent_at,
                 address=dict(incoming.address),
-                question_id=question_id,
-                language=language(text),
-            )
-        )
-        return question_id if accepted else None
-
-    async def change(self, change: Change) -> str | None:
-        """An edited or deleted question. What waits is withdrawn; an edit is asked anew and its id returned."""
-        row = await self._store.conversations.question(change.question_id)
-        if row.asker != change.actor:
-            return None
-        if change.text is None:
-            await self._store.inbox.withdraw(row.id)
-            await self._over(row)
-            return None
-        await self._store.inbox.supersede(row.id)
-        await self._over(row)
-        conversation = await self._store.conversations.get(row.conversation_id)
-        return await self.accept(
-            Incoming(
-                platform=change.platform,
-                dedupe_key=change.dedupe_key,
-                conversation_id=row.conversation_id,
-                channel=conversation.channel,
-                thread=conversation.thread,
-                private=conversation.private,
-                asker=change.actor,
-                text=change.text,
-                sent_at=datetime.now(UTC),
-                address=row.address,
-            )
+                question_id=uuid.uuid4().hex,
+                language=language(text[:longest]),
+            ),
+            door(incoming, self._bounds.limits, longest, datetime.now(UTC)),
+            replaces=replaces,
+            insist=insist,
         )
 
     # --- jobs
@@ -125,14 +174,25 @@ class Asking:
             return
         started = time.perf_counter()
         waited = (datetime.now(UTC) - row.asked_at).total_seconds() * 1_000
-        await self._store.conversations.set_state(row.id, "answering")
-        conversation = await self._store.conversations.get(row.conversation_id)
-        question = as_question(row, conversation)
-        outcome = await self._graphs.advance(
-            question, history=await self._history(row), on_event=self._progress(row, question)
-        )
+        try:
+            outcome = await self.stops.guard(row.id, self._advance(row))
+        except Stopped:
+            await self._deliverer.platform(_platform(row)).progress(
+                row.address, Progress(row.id, row.conversation_id, "stopped")
+            )
+            return
         spent = {"wait": waited, "answer": (time.perf_counter() - started) * 1_000}
         await self.settle(row, outcome, spent)
+
+    async def _advance(self, row: QuestionRow) -> Outcome:
+        # Looked at once more from here on: what was taken back before anybody listened for it is not begun.
+        if not await self._store.conversations.set_state(row.id, "answering"):
+            raise Stopped(row.id)
+        conversation = await self._store.conversations.get(row.conversation_id)
+        question = as_question(row, conversation)
+        return await self._graphs.advance(
+            question, history=await self._history(row), on_event=self._progress(row, question)
+        )
 
     async def settle(self, row: QuestionRow, outcome: Outcome, spent: Mapping[str, float]) -> None:
         """Turn what the graph arrived at into rows, a message and a memory."""
@@ -158,12 +218,60 @@ class Asking:
             await self._graphs.remember(row.conversation_id, as_turn(row))
         await self._store.conversations.mark_remembered(row.id, row.state)
 
+    async def give_up(self, question_id: str) -> None:
+        """The job `answer` was tried to its last attempt. A draft that waits goes on waiting: what failed there was to
+        tell of it."""
+        row = await self._store.conversations.question(question_id)
+        if row.state == "held":
+            await self._alarm(row.id)
+        else:
+            await self.fail(row.id, row.id[:8])
+
     async def fail(self, question_id: str, reference: str) -> None:
-        """The job gave up: say so in the thread. A failure is never silent (invariant 9)."""
+        """Nothing can answer this question: say so in the thread. A failure is never silent (invariant 9): where the
+        thread cannot be reached, those who run Signoff are told, and the message is tried again for a day."""
         row = await self._store.conversations.question(question_id)
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
         await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json())
-        await self._finish(await self._store.conversations.question(row.id))
+        try:
+            await self._finish(await self._store.conversations.question(row.id))
+        except NotDelivered:
+            await self._alarm(row.id)
+
+    async def tell(self, question_id: str, reason: str, wait: float) -> None:
+        """Job `tell`: say why a message is not answered; of several refused in a minute the first is told."""
+        row = await self._store.conversations.question(question_id)
+        if row.state != "refused":
+            return
+        reply = replies.refused(self._words, row, reason, wait=wait, longest=self._bounds.longest)
+        await self._store.conversations.explain(row.id, reply.to_json())
+        crowded = reason in ("person", "channel", "full")
+        moment = f"{row.asker}:{row.conversation_id}:{row.asked_at:%Y%m%d%H%M}" if crowded else row.id
+        await self._quietly(self._send(row, f"refused:{moment}", reply))
+        await self._store.changes.notify(f"conversation:{row.conversation_id}", {"question": row.id})
+
+    async def redeliver(self, question_id: str) -> None:
+        """Job `redeliver`, under the lock of whatever else sends for this question: send what is still to be sent."""
+        row = await self._store.conversations.question(question_id)
+        if row.state in TERMINAL:
+            await self._quietly(self._finish(row))
+        elif row.state == "held":
+            for review in await self._store.reviews.for_question(row.id):
+                await self._quietly(self._announce(row, review))
+        await self._alarm(row.id)
+
+    async def _alarm(self, question_id: str) -> None:
+        """Tell those who run Signoff what this question still has undelivered."""
+        for delivery in await self._store.deliveries.for_question(question_id):
+            if delivery.state == "failed":
+                await self._deliverer.alert(delivery, "failed")
+
+    async def _quietly(self, sending: Awaitable[object]) -> None:
+        """What cannot be sent now has its row, and is tried again from there."""
+        try:
+            await sending
+        except NotDelivered as error:
+            log.warning("delivery.later", error=str(error))
 
     # --- steps
 
@@ -171,18 +279,27 @@ class Asking:
         """Tell the asker that a person looks at it, and the reviewers that it waits. Repeating it tells nobody
         twice."""
         await self._store.changes.notify("reviews", {"review": review.id, "state": review.state})
-        if review.state == "withdrawn":
-            return
-        await self._send(
-            row, f"held:{row.id}:{review.round}", replies.held(self._words, row, review), review.id
-        )
-        await self._cards.post(review)
+        if review.state != "pending":
+            return  # taken back, or decided before it could be announced: a card would have nothing to decide
+        failed: NotDelivered | None = None
+        held = replies.held(self._words, row, review)
+        # Whoever can be reached is told, also where the others cannot.
+        for sending in (
+            self._send(row, f"held:{row.id}:{review.round}", held, review.id),
+            self._cards.post(review),
+        ):
+            try:
+                await sending
+            except NotDelivered as error:
+                failed = error
         await self._remember_later(row)
+        if failed is not None:
+            raise failed
 
     async def _finish(self, row: QuestionRow) -> None:
         """Send a stored answer and have it remembered, as far as that was not done. Every ending comes here, also
         one that a killed process left half done."""
-        if row.state in GONE or row.answer is None:
+        if row.state in GONE or row.state == "refused" or row.answer is None:
             return
         await self._send(row, f"answer:{row.id}", Reply.from_json(row.answer))
         if not row.remembered:
@@ -202,7 +319,7 @@ class Asking:
         return [*turns, *(as_turn(other) for other in late if other.id not in known)], summary
 
     def _progress(self, row: QuestionRow, question: Question) -> Any:
-        platform = self._deliverer.platform(row.conversation_id.split(":", 1)[0])
+        platform = self._deliverer.platform(_platform(row))
         streams = precheck(question, self._graphs.deps.rules)
 
         async def on_event(step: str, text: str) -> None:
@@ -213,24 +330,34 @@ class Asking:
 
         return on_event
 
-    async def _send(self, row: QuestionRow, purpose: str, reply: Reply, review_id: int | None = None) -> None:
-        await self._deliverer.deliver(
-            NewDelivery(
-                purpose=purpose,
-                platform=row.conversation_id.split(":", 1)[0],
-                kind=reply.kind,
-                address=row.address,
-                content=reply.to_json(),
-                conversation_id=row.conversation_id,
-                question_id=row.id,
-                review_id=review_id,
+    async def _send(
+        self, row: QuestionRow, purpose: str, reply: Reply, review_id: int | None = None
+    ) -> DeliveryRow | None:
+        """Send in the question's thread; None where the thread will never take it (then others were told)."""
+        try:
+            return await self._deliverer.deliver(
+                NewDelivery(
+                    purpose=purpose,
+                    platform=_platform(row),
+                    kind=reply.kind,
+                    address=row.address,
+                    content=reply.to_json(),
+                    conversation_id=row.conversation_id,
+                    question_id=row.id,
+                    review_id=review_id,
+                )
             )
-        )
+        except Refused:
+            return None
 
     async def _remember_later(self, row: QuestionRow) -> None:
         await self._store.queue.defer(
             "remember", {"question_id": row.id}, lock=f"memory:{row.conversation_id}"
         )
+
+
+def _platform(row: QuestionRow) -> str:
+    return row.conversation_id.split(":", 1)[0]
 
 
 def as_question(row: QuestionRow, conversation: ConversationRow) -> Question:

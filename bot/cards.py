@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.deliver import Deliverer
+from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.messages import Reply
 from store import Store
 from store.conversations import QuestionRow
@@ -23,21 +23,35 @@ class Cards:
         self._language = language
 
     async def post(self, review: ReviewRow) -> None:
-        """Put the card into every review channel. Repeating it posts nothing twice."""
+        """Put the card into every review channel. Repeating it posts nothing twice.
+
+        A channel that refuses it costs the others nothing. Raises `NotDelivered` when it can be tried again.
+        """
         question = await self._store.conversations.question(review.question_id)
+        later: NotDelivered | None = None
         for place in self._places:
-            platform, channel = place.split(":", 1)
-            await self._deliverer.deliver(
-                NewDelivery(
-                    purpose=f"card:{review.id}:{place}",
-                    platform=platform,
-                    kind="card",
-                    address={"channel": channel},
-                    content=card(review, question, place, self._language).to_json(),
-                    question_id=review.question_id,
-                    review_id=review.id,
-                )
+            try:
+                await self._post(review, question, place)
+            except Refused:
+                continue  # those who run Signoff were told
+            except NotDelivered as error:
+                later = error
+        if later is not None:
+            raise later
+
+    async def _post(self, review: ReviewRow, question: QuestionRow, place: str) -> None:
+        platform, channel = place.split(":", 1)
+        await self._deliverer.deliver(
+            NewDelivery(
+                purpose=f"card:{review.id}:{place}",
+                platform=platform,
+                kind="card",
+                address={"channel": channel},
+                content=card(review, question, place, self._language).to_json(),
+                question_id=review.question_id,
+                review_id=review.id,
             )
+        )
 
     async def redraw(self, review_id: int) -> None:
         """Job `redraw`: bring every posted card to what the row says now."""
@@ -49,6 +63,12 @@ class Cards:
                 await self._deliverer.redraw(row, card(review, question, place, self._language))
             elif row.kind == "held" and row.state == "sent":
                 await self._deliverer.redraw(row, notice(Reply.from_json(row.content), review))
+
+    async def give_up(self, review_id: int) -> None:
+        """The job `redraw` was tried to its last attempt: those who run Signoff hear which cards are out of date."""
+        for row in await self._store.deliveries.for_review(review_id):
+            if row.kind == "card" and row.state == "sent":
+                await self._deliverer.alert(row, "redraw", "OSError")
 
 
 def notice(held: Reply, review: ReviewRow) -> Reply:

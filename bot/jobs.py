@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from rag_graph.contracts import RunLost
 from store.errors import NotFound
 from store.queue import Queue, Retry
 
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+# A fault of ours, or a thread that another version wrote: the same input fails the same way every time.
+HOPELESS = (TypeError, AttributeError, LookupError, AssertionError, NotImplementedError, RunLost)
 # Five tries over about a minute. What still fails then is told to the asker; the run's reference finds the log.
-ANSWERING = Retry(attempts=5, initial_seconds=1.0, longest_seconds=20.0)
+ANSWERING = Retry(attempts=5, initial_seconds=1.0, longest_seconds=20.0, hopeless=HOPELESS)
+# What it sends has a row that is found again a minute later, so that it holds up nothing.
+SENDING = Retry(attempts=1)
 # An embedding endpoint that is away for some minutes costs patience, not the document.
 INGESTING = Retry(attempts=8, initial_seconds=2.0, longest_seconds=60.0)
 
@@ -27,7 +32,11 @@ def register(queue: Queue, app: "App") -> None:
     async def prune() -> None:
         await app.prune()
 
+    async def undelivered() -> None:
+        await app.outbox.tend()
+
     queue.periodic("prune", prune, cron="17 * * * *")
+    queue.periodic("undelivered", undelivered, cron="* * * * *")
 
 
 def _register_answering(queue: Queue, app: "App") -> None:
@@ -35,21 +44,43 @@ def _register_answering(queue: Queue, app: "App") -> None:
         await _quietly_gone(app.asking.answer(question_id), question=question_id)
 
     async def answer_failed(question_id: str) -> None:
-        await app.asking.fail(question_id, question_id[:8])
+        await _quietly_gone(app.asking.give_up(question_id), question=question_id)
 
     async def remember(question_id: str) -> None:
         await _quietly_gone(app.asking.remember(question_id), question=question_id)
 
     async def resume(review_id: int) -> None:
-        await app.reviewing.resume(review_id)
+        await _quietly_gone(app.reviewing.resume(review_id), review=review_id)
+
+    async def resume_failed(review_id: int) -> None:
+        await _quietly_gone(app.reviewing.give_up(review_id), review=review_id)
 
     async def redraw(review_id: int) -> None:
-        await app.cards.redraw(review_id)
+        await _quietly_gone(app.cards.redraw(review_id), review=review_id)
+
+    async def redraw_failed(review_id: int) -> None:
+        await _quietly_gone(app.cards.give_up(review_id), review=review_id)
 
     queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
     queue.task("remember", remember, retry=ANSWERING)
-    queue.task("resume", resume, retry=ANSWERING)
-    queue.task("redraw", redraw, retry=ANSWERING)
+    queue.task("resume", resume, retry=ANSWERING, exhausted=resume_failed)
+    queue.task("redraw", redraw, retry=ANSWERING, exhausted=redraw_failed)
+    _register_sending(queue, app)
+
+
+def _register_sending(queue: Queue, app: "App") -> None:
+    async def tell(question_id: str, reason: str, wait: float) -> None:
+        await _quietly_gone(app.asking.tell(question_id, reason, wait), question=question_id)
+
+    async def redeliver(question_id: str) -> None:
+        await _quietly_gone(app.asking.redeliver(question_id), question=question_id)
+
+    async def resend(delivery_id: int) -> None:
+        await _quietly_gone(app.outbox.resend(delivery_id), delivery=delivery_id)
+
+    queue.task("tell", tell, retry=ANSWERING)
+    queue.task("redeliver", redeliver, retry=SENDING)
+    queue.task("resend", resend, retry=SENDING)
 
 
 def _register_ingestion(queue: Queue, app: "App") -> None:

@@ -24,36 +24,48 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An edit (new text) or deletion (None) of an earlier question, named by that question's id."""
+    """An edit (new text) or deletion (None) of an earlier question, named by that question's id.
+
+    `ask`: the new wording is to be answered also where the old one was already (the workspace's form says so). On a
+    chat platform an edit after the answer only offers it, with the action `AGAIN`.
+    """
 
     platform: str
     dedupe_key: str
     question_id: str
     actor: str
     text: str | None
+    ask: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A click on a review: what, on which draft, by whom."""
+    """A click on a review: what, on which draft, by whom. `to` is the principal that "reassign" gives it to."""
 
     platform: str
     review_id: int
     version_hash: str
     actor: str
-    verb: Literal["claim", "release", "approve", "edit", "reject"]
+    verb: Literal["claim", "release", "reassign", "approve", "edit", "reject"]
     text: str = ""
     reason: str = ""
     hint: str = ""
     question: str = ""
+    to: str = ""
+
+
+# What a reader may do with a reply: `meta["actions"]` lists it, `meta["question_id"]` says with which question. A house
+# draws a button for each that it knows and hands the click to `Asking.again(question id, clicker's principal)`; it is
+# the asker's alone, and `again` answers with what became of it.
+AGAIN = "again"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One outgoing message, platform-neutral; it becomes a delivery row before anything is sent.
 
-    `kind`: answer, declined, clarify, held, expired, failed, notice, card. `text` is Markdown whose [1] marks
-    refer to `citations` (the JSON of `rag_graph.contracts.Citation`).
+    `kind`: answer, declined, clarify, held, expired, failed, refused, notice, card. `text` is Markdown whose [1]
+    marks refer to `citations` (the JSON of `rag_graph.contracts.Citation`).
     """
 
     kind: str
@@ -82,7 +94,7 @@ class Progress:
 
     question_id: str
     conversation_id: str
-    step: str  # a node name, or "sentence"
+    step: str  # a node name, "sentence", or "stopped": taken back, nothing more comes
     text: str = ""  # the rewritten question, or one finished sentence
 
 
@@ -110,3 +122,12 @@ class Platform(Protocol):
         ...
 
     async def progress(self, address: Mapping[str, Any], progress: Progress) -> None: ...
+
+
+class Directory(Protocol):
+    """A house that can vouch for people's e-mail addresses implements this as well: people are then linked across
+    platforms by themselves (`store.people`)."""
+
+    async def email(self, principal: str) -> str | None:
+        """The verified address in the platform's profile; None where there is none, or the scope is missing."""
+        ...

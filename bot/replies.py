@@ -1,9 +1,10 @@
 """From what the graph arrived at to what a person reads: pure, platform-neutral."""
 
+import math
 from dataclasses import asdict
 from typing import Any
 
-from bot.messages import Reply
+from bot.messages import AGAIN, Reply
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Draft
@@ -59,6 +60,27 @@ def held(words: Words, row: QuestionRow, review: ReviewRow) -> Reply:
         words(row.language, "held.waiting", reference=review.id),
         row.language,
         meta={"review_id": review.id, "round": review.round, "reason": review.reason},
+    )
+
+
+def refused(words: Words, row: QuestionRow, reason: str, *, wait: float, longest: int) -> Reply:
+    """Why a message is not answered, and what to do. `wait` is in seconds; where asking again later would help, it is
+    one action away."""
+    minutes = max(1, math.ceil(wait / 60))
+    sentence = words(row.language, f"refused.{reason}", minutes=minutes, longest=longest)
+    meta: dict[str, Any] = {"reason": reason, "question_id": row.id}
+    if reason != "long":
+        meta["actions"] = [AGAIN]
+    return Reply("refused", sentence, row.language, meta=meta)
+
+
+def edited(words: Words, row: QuestionRow) -> Reply:
+    """The question was edited after its answer: its new wording is one action away."""
+    return Reply(
+        "notice",
+        words(row.language, "answer.again"),
+        row.language,
+        meta={"question_id": row.id, "actions": [AGAIN]},
     )
 
 

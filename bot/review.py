@@ -2,13 +2,16 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import structlog
 
 from bot.ask import Asking, as_question
+from bot.deciders import Deciders
 from bot.graphs import Graphs
 from bot.messages import Action
+from bot.stops import Stopped
 from rag_graph.contracts import Decision
 from store import Store
 from store.reviews import ReviewRow
@@ -24,12 +27,13 @@ class Acted:
     """What became of a click. `key` names the sentence for the clicker (`review.<key>` in the words files);
     every click gets one, also a late or forbidden one."""
 
-    key: str  # done | claimed | released | late | stale | gone | forbidden | own | empty
+    # done | claimed | released | reassigned | late | stale | gone | forbidden | own | unlinked | no_reviewer | empty
+    key: str
     review: ReviewRow | None
 
     @property
     def changed(self) -> bool:
-        return self.key in ("done", "claimed", "released")
+        return self.key in ("done", "claimed", "released", "reassigned")
 
 
 class Reviewing:
@@ -39,24 +43,24 @@ class Reviewing:
         graphs: Graphs,
         asking: Asking,
         *,
-        reviewers: frozenset[str],
-        allow_own: bool = False,
+        deciders: Deciders,
     ) -> None:
         self._store = store
         self._graphs = graphs
         self._asking = asking
-        self._reviewers = reviewers
-        self._allow_own = allow_own
+        self._deciders = deciders
 
     async def act(self, action: Action) -> Acted:
         """Carry out a click. Checked now, not when the card was drawn (invariant 5)."""
         review = await self._store.reviews.find(action.review_id)
         if review is None:
             return Acted("gone", None)
-        refusal = await self._refusal(action, review)
+        action = _cleaned(action)
+        question = await self._store.conversations.question(review.question_id)
+        refusal = await self._deciders.refusal(action.actor, question.asker)
         if refusal:
             return Acted(refusal, review)
-        acted = await self._carry_out(action, review)
+        acted = await self._carry_out(action, review, question.asker)
         if acted.changed:
             # Side by side: the clicker waits for both (Slack's 100 ms budget counts them).
             await asyncio.gather(
@@ -65,20 +69,26 @@ class Reviewing:
             )
         return acted
 
-    async def _carry_out(self, action: Action, review: ReviewRow) -> Acted:
+    async def reviewer(self, principal: str) -> bool:
+        """Whether this person, under any of their linked identities, is on the list of reviewers."""
+        return await self._deciders.listed(principal)
+
+    async def _carry_out(self, action: Action, review: ReviewRow, asker: str) -> Acted:
         if action.verb == "claim":
             claimed = await self._store.reviews.claim(review.id, action.actor)
             return Acted("claimed" if claimed else "late", await self._store.reviews.get(review.id))
         if action.verb == "release":
             released = await self._store.reviews.release(review.id, action.actor)
             return Acted("released" if released else "late", await self._store.reviews.get(review.id))
+        if action.verb == "reassign":
+            return await self._reassign(action, review, asker)
         decision = Decision(
             action=action.verb,
             by=action.actor,
-            text=clean(action.text).strip(),
+            text=action.text,
             reason=action.reason,
-            hint=clean(action.hint).strip(),
-            question=clean(action.question).strip(),
+            hint=action.hint,
+            question=action.question,
         )
         if decision.action == "edit" and not decision.text:
             return Acted("empty", review)
@@ -87,11 +97,12 @@ class Reviewing:
         )
         return Acted(decided.outcome, decided.review)
 
-    async def _refusal(self, action: Action, review: ReviewRow) -> str:
-        if action.actor not in self._reviewers:
-            return "forbidden"
-        question = await self._store.conversations.question(review.question_id)
-        return "own" if question.asker == action.actor and not self._allow_own else ""
+    async def _reassign(self, action: Action, review: ReviewRow, asker: str) -> Acted:
+        """Give the review to another reviewer, whoever has it: somebody on leave must not keep it for ever."""
+        if not action.to or await self._deciders.refusal(action.to, asker):
+            return Acted("no_reviewer", review)
+        given = await self._store.reviews.reassign(review.id, action.to, action.actor)
+        return Acted("reassigned" if given else "late", await self._store.reviews.get(review.id))
 
     async def resume(self, review_id: int) -> None:
         """Job `resume`, one at a time for a question: hand the decision to the waiting graph."""
@@ -101,13 +112,23 @@ class Reviewing:
         started = time.perf_counter()
         row = await self._store.conversations.question(review.question_id)
         conversation = await self._store.conversations.get(row.conversation_id)
-        outcome = await self._graphs.advance(
+        advancing = self._graphs.advance(
             as_question(row, conversation),
             interrupt_id=review.interrupt_id,
             decision=Decision(**review.decision),
         )
-        await self._asking.settle(row, outcome, {"resume": (time.perf_counter() - started) * 1_000})
+        with suppress(Stopped):
+            outcome = await self._asking.stops.guard(row.id, advancing)
+            if outcome.status == "stale" and row.state == "held":
+                # The thread that waited is gone, and nothing else will ever answer this question.
+                await self._asking.fail(row.id, row.id[:8])
+            await self._asking.settle(row, outcome, {"resume": (time.perf_counter() - started) * 1_000})
         await self._store.reviews.mark_resumed(review.id)
+
+    async def give_up(self, review_id: int) -> None:
+        """The job `resume` was tried to its last attempt: the asker is told."""
+        review = await self._store.reviews.get(review_id)
+        await self._asking.fail(review.question_id, review.question_id[:8])
 
     async def expire(self, older_than_hours: float) -> int:
         """Close what nobody decided within the hard limit. A time-out is a state of its own, never a denial."""
@@ -118,3 +139,17 @@ class Reviewing:
                 review.id, review.version_hash, "expired", "", decision.to_json()
             )
         return len(due)
+
+
+def _cleaned(action: Action) -> Action:
+    """What people typed, as it can be stored; ends trimmed."""
+    return replace(
+        action,
+        version_hash=clean(action.version_hash),
+        actor=clean(action.actor),
+        text=clean(action.text).strip(),
+        reason=clean(action.reason).strip(),
+        hint=clean(action.hint).strip(),
+        question=clean(action.question).strip(),
+        to=clean(action.to).strip(),
+    )

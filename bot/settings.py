@@ -83,6 +83,24 @@ class Review(_Frozen):
 class Retention(_Frozen):
     checkpoints_days: Annotated[float, Field(ge=0)] = 7
     inbox_hours: Annotated[float, Field(ge=24)] = 48
+    runs_days: Annotated[float, Field(ge=0)] = 90  # then a run keeps its numbers and loses its words
+
+
+class Limits(_Frozen):
+    """What may be asked. A zero lifts a limit."""
+
+    minutes: Annotated[float, Field(gt=0)] = 10
+    person_questions: Annotated[int, Field(ge=0)] = 30  # in so many minutes, refilled evenly
+    channel_questions: Annotated[int, Field(ge=0)] = 300
+    waiting_questions: Annotated[int, Field(ge=0)] = 2_000  # accepted and not begun, in all conversations
+    away_minutes: Annotated[float, Field(gt=0)] = 10  # a message that comes this late is not answered unasked
+
+
+class Operations(_Frozen):
+    """Where those who run Signoff read what nobody else can be told: slack:C…, feishu:oc_…; else in the review
+    channels, else in the log and `signoff doctor` alone."""
+
+    alerts: tuple[str, ...] = ()
 
 
 class Slack(_Frozen):
@@ -109,6 +127,8 @@ class Settings(_Frozen):
     home: Path
     config: Path
     database_url: SecretStr | None = None
+    # Where the first leads to PgBouncer: the server itself, for LISTEN, session locks and migrations.
+    database_direct_url: SecretStr | None = None
     llm: Endpoint | None = None
     embedding: Endpoint | None = None
     rerank: Endpoint | None = None
@@ -119,6 +139,8 @@ class Settings(_Frozen):
     ingest: Ingest = Ingest()
     review: Review = Review()
     retention: Retention = Retention()
+    limits: Limits = Limits()
+    operations: Operations = Operations()
     slack: Slack | None = None
     audiences: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # collection → principals
 
@@ -144,7 +166,8 @@ def load_settings(
     faults: list[str] = []
     for name in ("llm", "embedding", "rerank"):
         values |= _endpoint(env, name, faults)
-    secrets = {name: env.get(f"SIGNOFF_{name.upper()}") for name in ("database_url", "console_token")}
+    named_secrets = ("database_url", "database_direct_url", "console_token")
+    secrets = {name: env.get(f"SIGNOFF_{name.upper()}") for name in named_secrets}
     values |= {name: secret for name, secret in secrets.items() if secret}
     values |= _slack(env, values.pop("slack", {}), faults)
     try:

@@ -12,6 +12,7 @@ from store.documents import Documents
 from store.embedding import Embedder
 from store.errors import DatabaseUnavailable, ExtensionMissing, NotFound, SchemaOutdated, StoreError
 from store.inbox import Inbox
+from store.people import People
 from store.queue import Queue, Timing, build_queue
 from store.reviews import Reviews
 from store.runs import Runs
@@ -40,6 +41,7 @@ class Store:
     reviews: Reviews
     deliveries: Deliveries
     runs: Runs
+    people: People
     documents: Documents
     search: Searcher
     changes: Changes
@@ -75,6 +77,7 @@ async def open_store(
             reviews=Reviews(engine, queue),
             deliveries=Deliveries(engine),
             runs=Runs(engine),
+            people=People(engine),
             documents=Documents(engine, embedder, queue),
             search=Searcher(engine, embedder, search),
             changes=Changes(engine, database.conninfo),

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from store.database import transaction
 from store.text import clean
 
-__all__ = ["LISTENING", "Change", "Changes"]
+__all__ = ["LISTENING", "Change", "Changes", "announce"]
 
 log = structlog.get_logger(__name__)
 
@@ -29,10 +29,21 @@ LISTENING = "listening"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`topic`: conversation:<id>, review:<id>, reviews, document:<version id>, documents, or `LISTENING`."""
+    """`topic`: conversation:<id>, question:<id> (taken back), reviews, documents, or `LISTENING`."""
 
     topic: str
     payload: Mapping[str, Any]
+
+
+async def announce(connection: AsyncConnection, topic: str, payload: Mapping[str, Any]) -> None:
+    """Tell every listener when the transaction of `connection` commits, and not if it does not.
+
+    Raises `ValueError` for more than 7,500 bytes: send an id, let the listener read the row.
+    """
+    body = clean(json.dumps({"topic": topic, "payload": payload}, ensure_ascii=False))
+    if len(body.encode()) > LONGEST:
+        raise ValueError(f"a change of {topic!r} is longer than {LONGEST} bytes; send an id instead")
+    await connection.execute(text("SELECT pg_notify(:channel, :body)"), {"channel": CHANNEL, "body": body})
 
 
 class Changes:
@@ -45,20 +56,12 @@ class Changes:
     async def notify(
         self, topic: str, payload: Mapping[str, Any], connection: AsyncConnection | None = None
     ) -> None:
-        """Tell every listener; with `connection`, when that transaction commits and not if it does not.
-
-        Raises `ValueError` for more than 7,500 bytes: send an id, let the listener read the row.
-        """
-        body = clean(json.dumps({"topic": topic, "payload": payload}, ensure_ascii=False))
-        if len(body.encode()) > LONGEST:
-            raise ValueError(f"a change of {topic!r} is longer than {LONGEST} bytes; send an id instead")
-        statement = text("SELECT pg_notify(:channel, :body)")
-        parameters = {"channel": CHANNEL, "body": body}
+        """Tell every listener now; with `connection`, as `announce` does."""
         if connection is not None:
-            await connection.execute(statement, parameters)
+            await announce(connection, topic, payload)
             return
         async with transaction(self._engine) as own:
-            await own.execute(statement, parameters)
+            await announce(own, topic, payload)
 
     async def listen(self) -> AsyncGenerator[Change]:
         """Changes as they happen, for ever, over a session of its own that is opened again whenever it is lost."""

@@ -1,7 +1,7 @@
 """Conversations, their questions, and what became of each."""
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import Select, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from store.database import transaction
+from store.database import reading, transaction
 from store.errors import NotFound
 from store.schema import conversations, feedback, questions, reviews
 from store.text import clean
@@ -18,7 +18,7 @@ from store.text import clean
 __all__ = ["STATES", "TERMINAL", "ConversationRow", "Conversations", "FeedbackRow", "QuestionRow"]
 
 OPEN = frozenset({"received", "answering", "held"})
-TERMINAL = frozenset({"answered", "declined", "withdrawn", "superseded", "failed"})
+TERMINAL = frozenset({"answered", "declined", "withdrawn", "superseded", "failed", "refused"})
 STATES = OPEN | TERMINAL
 
 # The question's LangGraph thread still has rows. The table is the checkpointer's.
@@ -43,7 +43,8 @@ class ConversationRow:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """One question. `sequence` is the order of asking, `answer` what readers were shown (null until then)."""
+    """One question. `sequence` is the order of asking, `answer` what readers were shown (null until then), `edited` the
+    wording that an edit after the answer left (null without one). A "refused" one was never begun."""
 
     id: str
     sequence: int
@@ -57,6 +58,7 @@ class QuestionRow:
     remembered: bool
     asked_at: datetime
     finished_at: datetime | None
+    edited: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Conversations:
 
     async def get(self, conversation_id: str) -> ConversationRow:
         """Raises `NotFound`."""
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             found = await connection.execute(
                 select(conversations).where(conversations.c.id == conversation_id)
             )
@@ -95,7 +97,7 @@ class Conversations:
         if channel is not None:
             query = query.where(conversations.c.channel == channel)
         query = query.order_by(conversations.c.active_at.desc(), conversations.c.id).limit(limit)
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             return [ConversationRow(**row) for row in (await connection.execute(query)).mappings()]
 
     async def question(self, question_id: str) -> QuestionRow:
@@ -104,6 +106,10 @@ class Conversations:
         if not found:
             raise NotFound(f"There is no question {question_id!r}.")
         return found[0]
+
+    async def among(self, question_ids: Collection[str]) -> builtins.list[QuestionRow]:
+        """Those of the named questions that are there."""
+        return await self._questions(select(questions).where(questions.c.id.in_(list(question_ids))))
 
     async def questions(self, conversation_id: str) -> builtins.list[QuestionRow]:
         """All questions of a conversation in the order of asking."""
@@ -123,7 +129,7 @@ class Conversations:
     ) -> bool:
         """Move a question on; False when it had ended already, or does not exist, and nothing was changed.
 
-        An end is for ever (answered, declined, withdrawn, superseded, failed), except that `correction=True`
+        An end is for ever (see `TERMINAL`), except that `correction=True`
         replaces the answer of an answered question. An end makes the question's turn due to be remembered.
         """
         if state not in STATES:
@@ -144,6 +150,25 @@ class Conversations:
                 .returning(questions.c.id)
             )
         return changed is not None
+
+    async def explain(self, question_id: str, answer: Mapping[str, Any]) -> None:
+        """Keep what the asker of a refused question was told."""
+        async with transaction(self._engine) as connection:
+            await connection.execute(
+                update(questions)
+                .where(questions.c.id == question_id, questions.c.state == "refused")
+                .values(answer=dict(answer))
+            )
+
+    async def waiting(self, conversation_ids: Collection[str]) -> set[str]:
+        """Those conversations in which an answer waits for a person."""
+        query = (
+            select(questions.c.conversation_id)
+            .distinct()
+            .where(questions.c.conversation_id.in_(list(conversation_ids)), questions.c.state == "held")
+        )
+        async with reading(self._engine) as connection:
+            return set((await connection.execute(query)).scalars())
 
     async def unremembered(self, conversation_id: str, before_sequence: int) -> builtins.list[QuestionRow]:
         """Earlier questions whose turn the conversation's memory does not hold yet, in the order of asking."""
@@ -189,7 +214,7 @@ class Conversations:
             .join(questions, questions.c.id == feedback.c.question_id)
             .where(questions.c.conversation_id == conversation_id, feedback.c.person == person)
         )
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             return [FeedbackRow(**row) for row in (await connection.execute(query)).mappings()]
 
     async def finished_before(self, moment: datetime) -> builtins.list[QuestionRow]:
@@ -210,5 +235,5 @@ class Conversations:
         )
 
     async def _questions(self, query: Select[Any]) -> builtins.list[QuestionRow]:
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             return [QuestionRow(**row) for row in (await connection.execute(query)).mappings()]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import Select, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -16,6 +16,14 @@ from store.schema import deliveries
 __all__ = ["Deliveries", "DeliveryRow", "NewDelivery"]
 
 ERROR_CHARACTERS = 500
+# What its sender left: not the job's any more, which tries five times in a minute. The pause doubles with every
+# attempt, so that a platform that is away for an hour is asked ten times a day and not a thousand.
+DUE = """
+CASE WHEN state = 'failed'
+     THEN created_at + make_interval(secs => 60.0 * 2 ^ greatest(least(attempts, 14) - 4, 0))
+     ELSE created_at + interval '10 minutes' END < now()
+"""
+GIVEN_UP = "created_at < now() - interval '1 day'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,8 @@ class NewDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRow:
-    """`state`: pending, sending (a sender has it), sent, unknown (sent or not, nobody knows), failed (not sent)."""
+    """`state`: pending, sending (a sender has it), sent, unknown (sent or not, nobody knows), failed (not sent yet),
+    refused (never to be sent: the platform does not take it, or a day has passed)."""
 
     id: int
     purpose: str
@@ -108,6 +117,10 @@ class Deliveries:
         """The platform did not take it; `error` is a name, not the message's text. Raises `NotFound`."""
         return await self._set(delivery_id, {"state": "failed", "error": error[:ERROR_CHARACTERS]})
 
+    async def refused(self, delivery_id: int, error: str) -> DeliveryRow:
+        """The platform will never take it. Raises `NotFound`."""
+        return await self._set(delivery_id, {"state": "refused", "error": error[:ERROR_CHARACTERS]})
+
     async def unknown(self, delivery_id: int, error: str = "") -> DeliveryRow:
         """Nobody can tell whether the platform took it; it is looked up, not repeated. Raises `NotFound`."""
         return await self._set(delivery_id, {"state": "unknown", "error": error[:ERROR_CHARACTERS]})
@@ -126,9 +139,39 @@ class Deliveries:
     async def for_review(self, review_id: int) -> list[DeliveryRow]:
         return await self._list(select(deliveries).where(deliveries.c.review_id == review_id))
 
-    async def pending(self) -> list[DeliveryRow]:
-        """What is not known to have arrived and may still: pending, or left "sending"."""
-        return await self._list(select(deliveries).where(deliveries.c.state.in_(("pending", "sending"))))
+    async def due(self, limit: int) -> list[DeliveryRow]:
+        """What its sender could not send, or left half done, and whose time has come to be tried again."""
+        unsent = deliveries.c.state.in_(("pending", "sending", "failed"))
+        query = select(deliveries).where(unsent, text(DUE), text(f"NOT ({GIVEN_UP})")).limit(limit)
+        return await self._list(query)
+
+    async def give_up(self) -> list[DeliveryRow]:
+        """Refuse what could not be sent for a day; returns those."""
+        async with transaction(self._engine) as connection:
+            changed = await connection.execute(
+                update(deliveries)
+                .where(deliveries.c.state.in_(("pending", "sending", "failed")), text(GIVEN_UP))
+                .values(state="refused")
+                .returning(deliveries)
+            )
+            return [DeliveryRow(**row) for row in changed.mappings()]
+
+    async def troubles(self, since: datetime) -> dict[str, int]:
+        """How many messages since then did not arrive, or nobody knows: by state."""
+        query = (
+            select(deliveries.c.state, func.count())
+            .where(deliveries.c.created_at >= since, deliveries.c.state.in_(("failed", "unknown", "refused")))
+            .group_by(deliveries.c.state)
+        )
+        async with transaction(self._engine) as connection:
+            return {row[0]: row[1] for row in await connection.execute(query)}
+
+    async def undelivered(self, since: datetime) -> list[DeliveryRow]:
+        """Those messages, in the order they were put."""
+        states = ("failed", "unknown", "refused")
+        return await self._list(
+            select(deliveries).where(deliveries.c.created_at >= since, deliveries.c.state.in_(states))
+        )
 
     async def _set(self, delivery_id: int, values: Mapping[str, Any]) -> DeliveryRow:
         async with transaction(self._engine) as connection:

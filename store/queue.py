@@ -30,11 +30,17 @@ CRASHES = 20
 @dataclass(frozen=True, slots=True)
 class Retry:
     """How often and how soon a failed job is tried again: exponential from `initial_seconds`, with full jitter
-    above half, at most `longest_seconds` apart. A database that does not answer costs no attempt."""
+    above half, at most `longest_seconds` apart. A database that does not answer costs no attempt. What is `hopeless`
+    is not tried again: it would fail the same way, and somebody waits to be told."""
 
     attempts: int = 5
     initial_seconds: float = 1.0
     longest_seconds: float = 30.0
+    hopeless: tuple[type[Exception], ...] = ()
+
+    def over(self, error: Exception, failures: int) -> bool:
+        """Whether the job is given up after `failures` ≥ 1 tries, the last of which ended in `error`."""
+        return failures >= self.attempts or isinstance(error, self.hopeless)
 
     def pause(self, failures: int) -> float:
         """Seconds before the next try, after `failures` ≥ 1 tries that failed."""
@@ -60,7 +66,7 @@ class _Strategy(BaseRetryStrategy):
         if isinstance(exception, NotGivenUp) or is_outage(exception):
             return _again(self._rule.longest_seconds)
         failures = job.attempts + 1
-        return None if failures >= self._rule.attempts else _again(self._rule.pause(failures))
+        return None if self._rule.over(exception, failures) else _again(self._rule.pause(failures))
 
 
 def _again(seconds: float) -> procrastinate.RetryDecision:
@@ -111,7 +117,7 @@ class Queue:
                 await function(**args)
             except Exception as error:
                 # Outages also as the checkpointer raises them, which knows nothing of our errors.
-                if not is_outage(error) and failures + 1 >= retry.attempts:
+                if not is_outage(error) and retry.over(error, failures + 1):
                     await _give_up(exhausted, args)
                 raise
 
@@ -126,7 +132,7 @@ class Queue:
         task = self.app.task(name=name, queue=ANSWERS, queueing_lock=name)(run)
         self.app.periodic(cron=cron)(task)
 
-    async def defer(
+    async def defer(  # noqa: PLR0913 - what a job may be given, all but two by name
         self,
         task: str,
         args: Mapping[str, Any],
@@ -135,11 +141,13 @@ class Queue:
         queue: str = ANSWERS,
         connection: AsyncConnection | None = None,
         schedule_in: float | None = None,
+        priority: int = 0,
     ) -> int:
         """Store a job and return its id; with `connection`, in that connection's transaction.
 
         `schedule_in` seconds from now needs a lock of the task's own, "<task>:…": a job that waits for its time
-        keeps every later job of its lock waiting with it. Raises `ValueError` otherwise.
+        keeps every later job of its lock waiting with it. Raises `ValueError` otherwise. A higher `priority` goes
+        before all others.
         """
         if schedule_in is not None and not lock.startswith(f"{task}:"):
             raise ValueError(
@@ -153,6 +161,7 @@ class Queue:
             lock=lock,
             queue=queue,
             connection=raw,
+            priority=priority,
             schedule_in=None if schedule_in is None else {"milliseconds": int(schedule_in * 1_000)},
         )
         with _queue_errors():

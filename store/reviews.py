@@ -10,10 +10,11 @@ from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store.database import transaction
+from store.database import reading, transaction
 from store.errors import NotFound
 from store.queue import Queue
 from store.schema import questions, review_events, reviews
+from store.text import clean
 
 __all__ = ["Decided", "NewReview", "ReviewEvent", "ReviewRow", "Reviews", "withdraw_pending"]
 
@@ -175,7 +176,7 @@ class Reviews:
         free = or_(reviews.c.claimed_by.is_(None), reviews.c.claimed_by == by)
         return await self._change(
             update(reviews).where(reviews.c.id == review_id, reviews.c.state == "pending", free),
-            {"claimed_by": by, "claimed_at": func.now()},
+            {"claimed_by": clean(by), "claimed_at": func.now()},
             ("claimed", by),
         )
 
@@ -187,6 +188,15 @@ class Reviews:
             ),
             {"claimed_by": None, "claimed_at": None},
             ("released", by),
+        )
+
+    async def reassign(self, review_id: int, to: str, by: str) -> bool:
+        """Give a pending review to `to`, whoever has it; False when it no longer waits."""
+        return await self._change(
+            update(reviews).where(reviews.c.id == review_id, reviews.c.state == "pending"),
+            {"claimed_by": clean(to), "claimed_at": func.now()},
+            ("reassigned", by),
+            {"to": to},
         )
 
     async def decide(
@@ -208,7 +218,7 @@ class Reviews:
                     reviews.c.state == "pending",
                     reviews.c.version_hash == version_hash,
                 )
-                .values(state=state, decided_by=by, decision=dict(decision), decided_at=func.now())
+                .values(state=state, decided_by=clean(by), decision=dict(decision), decided_at=func.now())
                 .returning(reviews)
             )
             row = decided.mappings().one_or_none()
@@ -238,7 +248,7 @@ class Reviews:
         query = (
             select(review_events).where(review_events.c.review_id == review_id).order_by(review_events.c.id)
         )
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             return [ReviewEvent(**row) for row in (await connection.execute(query)).mappings()]
 
     async def _same(self, connection: AsyncConnection, new: NewReview) -> ReviewRow:
@@ -257,18 +267,24 @@ class Reviews:
             return Decided("gone", review)
         return Decided("late" if review.state != "pending" else "stale", review)
 
-    async def _change(self, statement: Any, values: Mapping[str, Any], event: tuple[str, str]) -> bool:
+    async def _change(
+        self,
+        statement: Any,
+        values: Mapping[str, Any],
+        event: tuple[str, str],
+        detail: Mapping[str, Any] | None = None,
+    ) -> bool:
         action, actor = event
         async with transaction(self._engine) as connection:
             changed = await connection.execute(statement.values(**values).returning(reviews))
             row = changed.mappings().one_or_none()
             if row is None:
                 return False
-            await _note(connection, _review(row), actor=actor, action=action, detail={})
+            await _note(connection, _review(row), actor=actor, action=action, detail=detail or {})
         return True
 
     async def _list(self, query: Select[Any]) -> builtins.list[ReviewRow]:
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             return [_review(row) for row in (await connection.execute(query)).mappings()]
 
 
@@ -292,7 +308,7 @@ async def _note(
     await connection.execute(
         insert(review_events).values(
             review_id=review.id,
-            actor=actor,
+            actor=clean(actor),
             action=action,
             version_hash=review.version_hash,
             detail=dict(detail),

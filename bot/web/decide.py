@@ -17,7 +17,7 @@ from bot.web.pages import Block, Said
 from bot.web.people import PLATFORM
 from store.reviews import ReviewRow
 
-VERBS = ("claim", "release", "approve", "edit", "reject")
+VERBS = ("claim", "release", "reassign", "approve", "edit", "reject")
 NONE = "none"
 
 
@@ -51,7 +51,7 @@ async def act(request: Request, site: Site) -> Response:
     """A click. Everyone who clicks gets a sentence, also who comes late or may not."""
     form = await posted(request)
     acted = await _carry_out(request, site, form)
-    said = _said(acted, site.pages.reader(request))
+    said = _said(acted, site.pages.reader(request), field(form, "to"))
     if not by_htmx(request):
         return await _page(request, site, said)
     blocks, _ = await _blocks(request, site, seen(request, form))
@@ -65,7 +65,11 @@ async def _carry_out(request: Request, site: Site, form: FormData) -> Acted:
     review_id = request.path_params["review"]
     person = site.pages.reader(request).person
     review = await site.app.store.reviews.find(review_id)
-    if review is not None and verb != "release" and not await _readable(request, site, review):
+    if (
+        review is not None
+        and verb not in ("release", "reassign")
+        and not await _readable(request, site, review)
+    ):
         return Acted("hidden", review)
     return await site.app.reviewing.act(
         Action(
@@ -78,17 +82,21 @@ async def _carry_out(request: Request, site: Site, form: FormData) -> Acted:
             reason=field(form, "reason") if field(form, "reason") in REASONS else "",
             hint=field(form, "hint"),
             question=field(form, "question"),
+            to=field(form, "to"),
         )
     )
 
 
-def _said(acted: Acted, reader: views.Reader) -> Said:
+def _said(acted: Acted, reader: views.Reader, to: str) -> Said:
     review = acted.review
     if acted.key == "hidden":
         return Said(reader.t("review.hidden_click"), "bad")
     if review is not None and acted.key == "late" and review.state == "pending":
         who = reader.name(review.claimed_by) if review.claimed_by else reader.t("review.nobody")
         return Said(reader.t("review.late_claim", who=who), "bad")
+    if review is not None and acted.key in ("reassigned", "no_reviewer"):
+        who = reader.name(to if acted.key == "no_reviewer" else review.claimed_by or "")
+        return Said(reader.words(f"review.{acted.key}", who=who), "good" if acted.changed else "bad")
     who = reader.name(review.decided_by) if review and review.decided_by else "Signoff"
     state = reader.words(f"review.state.{review.state}") if review else ""
     return Said(reader.words(f"review.{acted.key}", who=who, state=state), "good" if acted.changed else "bad")
@@ -142,6 +150,7 @@ async def _card(request: Request, site: Site, review_id: int, following: int | N
         passages=passages,
         readable=desk_views.may_read_draft(asked.review, readers, passages),
         events=await site.app.store.reviews.events(review_id),
+        others=[p for p in site.app.settings.review.reviewers if p != asked.question.asker],
     )
     return site.pages.block(
         request, "card.html", f"card-{review_id}", card=card, reasons=REASONS, next=following

@@ -103,6 +103,7 @@ class CardView:
     sentences: tuple[SentenceView, ...]
     decided: DecidedView | None
     events: tuple[EventView, ...]
+    others: tuple[tuple[str, str], ...]  # to whom it can be passed on: principal, name
 
 
 def queue_item(asked: Asked, reader: Reader) -> QueueItem:
@@ -143,9 +144,10 @@ def card(
     passages: Mapping[int, Passage],
     readable: bool,
     events: Sequence[ReviewEvent],
+    others: Sequence[str],
 ) -> CardView:
     """One review. `passages` are those cited that this reviewer may open, by id; where `readable` is false the
-    draft's text is left out altogether (invariant 6)."""
+    draft's text is left out altogether (invariant 6). `others` are the principals who may decide it too."""
     review, draft = asked.review, asked.review.draft
     sources = {int(c["number"]): _opened(c, passages) for c in draft.get("citations", ())} if readable else {}
     cites = {number: Cite("", "") for number in sources}
@@ -179,6 +181,7 @@ def card(
             )
             for event in events
         ),
+        others=tuple((p, reader.name(p)) for p in others if p != review.claimed_by),
     )
 
 
@@ -231,5 +234,15 @@ def _decided(review: ReviewRow, text: str, reader: Reader, *, readable: bool) ->
 
 
 def _action(event: ReviewEvent, reader: Reader) -> str:
-    known = ("opened", "claimed", "released", "approved", "edited", "rejected", "expired", "withdrawn")
+    known = (
+        "opened",
+        "claimed",
+        "released",
+        "reassigned",
+        "approved",
+        "edited",
+        "rejected",
+        "expired",
+        "withdrawn",
+    )
     return reader.t(f"review.event.{event.action}") if event.action in known else event.action

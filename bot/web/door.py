@@ -48,10 +48,15 @@ def needs(need: Need, handler: Handler) -> Callable[[Request], Awaitable[Respons
             if request.method == "GET" and not by_htmx(request):
                 return RedirectResponse("/login", status_code=303)
             raise HTTPException(401)
-        if (need == "reviewer" and not person.reviewer) or (need == "admin" and not person.admin):
+        site = site_of(request)
+        if need == "reviewer" and not (
+            person.reviewer or await site.app.reviewing.reviewer(person.principal)
+        ):
+            raise HTTPException(403, "role")
+        if need == "admin" and not person.admin:
             raise HTTPException(403, "role")
         try:
-            return await handler(request, site_of(request))
+            return await handler(request, site)
         finally:
             await request.close()  # the temporary files of a form
 

@@ -111,7 +111,8 @@ async def edit(request: Request, site: Site) -> Response:
     text = clean(field(form, "text")).strip()
     if not text:
         raise HTTPException(400, "empty")
-    await site.app.asking.change(Change(PLATFORM, f"edit:{question.id}", question.id, question.asker, text))
+    key = f"edit:{question.id}"
+    await site.app.asking.change(Change(PLATFORM, key, question.id, question.asker, text, ask=True))
     return await _changed(request, site, form, conversation)
 
 
@@ -123,11 +124,10 @@ async def delete(request: Request, site: Site) -> Response:
 
 
 async def again(request: Request, site: Site) -> Response:
-    """A question that was stopped is asked once more in the same thread."""
+    """A question that was stopped, refused or edited elsewhere is asked once more in the same thread."""
     form = await posted(request)
     question, conversation = await _own(request, site)
-    place = views.place_of(conversation)
-    await _accept(request, site, place, conversation.thread, (f"again:{question.id}", question.text))
+    await site.app.asking.again(question.id, question.asker)
     return await _changed(request, site, form, conversation)
 
 

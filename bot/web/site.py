@@ -15,7 +15,6 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bot.deliver import Deliverer
 from bot.web import console, decide, listen, threads
 from bot.web.door import Site, by_htmx, field, posted, site_of
 from bot.web.guard import HEADERS, LOOPBACK, SafeHeaders, SameOrigin
@@ -47,7 +46,7 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
         people=people,
         pages=Pages(app.settings, app.words, people),
         broadcast=Broadcast(app.store.changes),
-        deliverer=Deliverer(app.store.deliveries, app.store.changes, app.platforms),
+        deliverer=app.deliverer,
     )
 
     @contextlib.asynccontextmanager

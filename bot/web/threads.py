@@ -81,7 +81,7 @@ async def home_changes(request: Request, site: Site) -> Response:
 
 
 async def home_events(request: Request, site: Site) -> Response:
-    return feed(site, [f"conversation:{PLATFORM}:"])
+    return feed(site, [f"conversation:{PLATFORM}:", "reviews"])
 
 
 async def channel_page(request: Request, site: Site) -> Response:
@@ -105,21 +105,27 @@ async def channel_changes(request: Request, site: Site) -> Response:
 
 
 async def channel_events(request: Request, site: Site) -> Response:
-    return feed(site, [f"conversation:{place_of_address(request, site).prefix}"])
+    return feed(site, [f"conversation:{place_of_address(request, site).prefix}", "reviews"])
 
 
 async def _recent(request: Request, site: Site) -> list[Block]:
     reader = site.pages.reader(request)
     rows = await site.app.store.conversations.list(PLATFORM)
     mine = [row for row in rows if views.may_read(row, reader.person, site.app.settings.workspace.channels)]
-    links = [views.thread_link(row, show_channel=True) for row in mine[:RECENT]]
-    return [site.pages.block(request, "threads.html", "threads", threads=links)]
+    return [await _list(request, site, mine[:RECENT], show_channel=True)]
 
 
 async def _threads(request: Request, site: Site, place: Place) -> list[Block]:
     rows = await site.app.store.conversations.list(PLATFORM, place.channel, limit=LISTED)
-    links = [views.thread_link(row, show_channel=False) for row in rows]
-    return [site.pages.block(request, "threads.html", "threads", threads=links)]
+    return [await _list(request, site, rows, show_channel=False)]
+
+
+async def _list(
+    request: Request, site: Site, rows: Sequence[ConversationRow], *, show_channel: bool
+) -> Block:
+    waiting = await site.app.store.conversations.waiting([row.id for row in rows])
+    links = [views.thread_link(row, show_channel=show_channel, waiting=row.id in waiting) for row in rows]
+    return site.pages.block(request, "threads.html", "threads", threads=links)
 
 
 # --- one thread ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from bot.ask import readers
-from bot.messages import Reply
+from bot.messages import AGAIN, Reply
 from bot.web.people import PLATFORM, Person
 from bot.web.render import Cite, around, markdown
 from bot.web.send import Live
@@ -176,6 +176,7 @@ class ThreadLink:
     title: str
     channel: str
     active_at: datetime
+    waiting: bool  # an answer in it waits for a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +217,14 @@ def principals(person: Person, conversation: ConversationRow) -> tuple[str, ...]
     return (*readers(conversation, person.principal), person.principal)
 
 
-def thread_link(conversation: ConversationRow, *, show_channel: bool) -> ThreadLink:
+def thread_link(conversation: ConversationRow, *, show_channel: bool, waiting: bool) -> ThreadLink:
     place = place_of(conversation)
     return ThreadLink(
         href=f"{place.href}/t/{conversation.thread}",
         title=conversation.title,
         channel="" if place.private or not show_channel else place.channel,
         active_at=conversation.active_at,
+        waiting=waiting,
     )
 
 
@@ -231,8 +233,8 @@ def turn(facts: Facts, reader: Reader) -> Turn:
     question = facts.question
     mine = question.asker == reader.person.principal
     gone = question.state if question.state in GONE else ""
-    reply = next((row for row in facts.deliveries if row.purpose == f"answer:{question.id}"), None)
-    answered = None if gone or reply is None else answer(Reply.from_json(reply.content), question.id, reader)
+    reply = _reply(facts)
+    answered = None if gone or reply is None else answer(reply, question.id, reader)
     # Between the state's change and the delivery the answer is on its way: the steps stay on the page.
     working = not gone and answered is None and question.state != "held"
     notices = tuple(
@@ -258,11 +260,25 @@ def turn(facts: Facts, reader: Reader) -> Turn:
             stop=mine and question.state in WORKING,
             edit=mine and not gone,
             delete=mine and not gone,
-            again=mine and gone == "withdrawn",
-            feedback=answered is not None and answered.kind not in ("clarify", "failed"),
+            again=mine and (gone == "withdrawn" or (not gone and _offers_again(facts, reply))),
+            feedback=answered is not None and answered.kind not in ("clarify", "failed", "refused"),
             person=mine and not gone and not working and not notices and bool(facts.contact),
         ),
     )
+
+
+def _reply(facts: Facts) -> Reply | None:
+    """What the question was answered with. Of several refused at once only the first has a message of its own."""
+    question = facts.question
+    if question.state == "refused":
+        return Reply.from_json(question.answer) if question.answer else None
+    row = next((row for row in facts.deliveries if row.purpose == f"answer:{question.id}"), None)
+    return Reply.from_json(row.content) if row else None
+
+
+def _offers_again(facts: Facts, reply: Reply | None) -> bool:
+    said = [row.content["meta"] for row in facts.deliveries]
+    return any(AGAIN in meta.get("actions", ()) for meta in [*said, reply.meta if reply else {}])
 
 
 def answer(reply: Reply, question_id: str, reader: Reader) -> Answer:
@@ -343,7 +359,7 @@ def progress(live: Live, reader: Reader) -> Progress:
 def _news(state: str, answered: Answer | None) -> str:
     if answered is None:
         return "held" if state == "held" else ""
-    return "failed" if state == "failed" else "answered"
+    return "failed" if state in ("failed", "refused") else "answered"
 
 
 def _held(reviews: Sequence[ReviewRow], reader: Reader) -> Held | None:

@@ -3,14 +3,16 @@
 import asyncio
 
 import pytest
+from sqlalchemy import text
 
 from store import NotFound, Store
+from store.database import transaction
 from store.deliveries import DeliveryRow, NewDelivery
 from tests.questions import CONVERSATION, held, question
 
 
-def delivery(purpose: str = "answer:q1", text: str = "Thirty days [1].", **links: str | int) -> NewDelivery:
-    return NewDelivery(purpose, "web", "answer", {"text": text}, {"thread": "1"}, **links)  # type: ignore[arg-type]
+def delivery(purpose: str = "answer:q1", words: str = "Thirty days [1].", **links: str | int) -> NewDelivery:
+    return NewDelivery(purpose, "web", "answer", {"text": words}, {"thread": "1"}, **links)  # type: ignore[arg-type]
 
 
 async def put(store: Store, purpose: str = "answer:q1") -> DeliveryRow:
@@ -21,7 +23,7 @@ async def put(store: Store, purpose: str = "answer:q1") -> DeliveryRow:
 async def test_one_purpose_is_one_row(store: Store) -> None:
     """Put again, also at once and with other words, it is the row that is there."""
     first = await put(store)
-    again = await asyncio.gather(*(store.deliveries.put(delivery(text=f"{n}")) for n in range(10)))
+    again = await asyncio.gather(*(store.deliveries.put(delivery(words=f"{n}")) for n in range(10)))
     assert all(row == first for row in again)
     assert (first.state, first.content, first.attempts) == ("pending", {"text": "Thirty days [1]."}, 0)
 
@@ -43,7 +45,7 @@ async def test_what_was_sent_is_not_sent_again(store: Store) -> None:
     assert (sent.state, sent.message_id) == ("sent", "1700.42")
     assert sent.sent_at is not None
     assert not await store.deliveries.claim(row.id)
-    assert await store.deliveries.pending() == []
+    assert await store.deliveries.due(10) == []
 
 
 async def test_what_failed_may_be_tried_again_and_what_is_unknown_may_not(store: Store) -> None:
@@ -58,11 +60,49 @@ async def test_what_failed_may_be_tried_again_and_what_is_unknown_may_not(store:
     assert not await store.deliveries.claim(row.id)
 
 
-async def test_a_killed_sender_leaves_a_trace(store: Store) -> None:
-    """ "sending" is found among what is pending, for its house to decide."""
+async def _aged(store: Store, delivery_id: int, age: str) -> None:
+    async with transaction(store.database.engine) as connection:
+        await connection.execute(
+            text("UPDATE deliveries SET created_at = now() - CAST(:age AS interval) WHERE id = :id"),
+            {"age": age, "id": delivery_id},
+        )
+
+
+@pytest.mark.parametrize(
+    ("state", "attempts", "early", "late"),
+    [
+        ("pending", 0, "9 minutes", "11 minutes"),
+        ("sending", 1, "9 minutes", "11 minutes"),
+        ("failed", 4, "50 seconds", "70 seconds"),
+        ("failed", 8, "15 minutes", "17 minutes"),
+    ],
+)
+async def test_what_was_left_unsent_comes_due(
+    store: Store, state: str, attempts: int, early: str, late: str
+) -> None:
+    """What its sender dropped is found after ten minutes, what failed after pauses that double; neither before."""
+    row = await put(store)
+    for _ in range(attempts):
+        await store.deliveries.claim(row.id)
+        await store.deliveries.failed(row.id, "ConnectionError")
+    if state == "sending":
+        await store.deliveries.claim(row.id)
+    await _aged(store, row.id, early)
+    assert await store.deliveries.due(10) == []
+    await _aged(store, row.id, late)
+    assert [found.id for found in await store.deliveries.due(10)] == [row.id]
+
+
+async def test_a_day_is_enough(store: Store) -> None:
+    """What could not be sent for a day is refused once, and is due no more."""
     row = await put(store)
     await store.deliveries.claim(row.id)
-    assert [(found.id, found.state) for found in await store.deliveries.pending()] == [(row.id, "sending")]
+    await store.deliveries.failed(row.id, "ConnectionError")
+    await _aged(store, row.id, "25 hours")
+    assert await store.deliveries.due(10) == []
+    assert [found.id for found in await store.deliveries.give_up()] == [row.id]
+    assert await store.deliveries.give_up() == []
+    assert not await store.deliveries.claim(row.id)
 
 
 async def test_a_sent_message_is_rewritten_in_place(store: Store) -> None:

@@ -1,0 +1,81 @@
+"""Who may decide a review, asked at the click: on the list, human, and not the one who asked (invariant 5)."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import structlog
+
+from bot.messages import Directory, NotTaken, Platform
+from store.people import People
+
+log = structlog.get_logger(__name__)
+
+# Whoever sits at the machine types these names themselves: web:lin and cli:lin are one.
+LOCAL = ("web", "cli")
+
+
+class Deciders:
+    """`reviewers` are principals; any identity that is linked to one of them counts."""
+
+    def __init__(
+        self,
+        people: People,
+        platforms: Mapping[str, Platform],
+        *,
+        reviewers: frozenset[str],
+        allow_own: bool = False,
+    ) -> None:
+        self._people = people
+        self._platforms = platforms
+        self._reviewers = reviewers
+        self._allow_own = allow_own
+
+    async def listed(self, principal: str) -> bool:
+        """Whether this person is on the list, under any identity."""
+        if principal in self._reviewers:
+            return True
+        await self._introduce(principal)
+        return not self._reviewers.isdisjoint(await self._people.principals(principal))
+
+    async def refusal(self, actor: str, asker: str) -> str:
+        """Why `actor` may not decide what `asker` asked: "", forbidden, own or unlinked.
+
+        Across platforms only people whose accounts are linked decide: of others nobody can tell whether they asked
+        the question themselves.
+        """
+        if not await self.listed(actor):
+            return "forbidden"
+        if self._allow_own:
+            return ""
+        if _local(actor) == _local(asker):
+            return "own"
+        await self._introduce(actor)
+        await self._introduce(asker)
+        mine = await self._people.principals(actor)
+        if asker in mine:
+            return "own"
+        there = _family(asker)
+        return "" if any(_family(principal) == there for principal in mine) else "unlinked"
+
+    async def _introduce(self, principal: str) -> None:
+        """Ask the platform for the address of somebody of whom nothing is known yet."""
+        house = self._platforms.get(principal.partition(":")[0])
+        if not hasattr(house, "email") or await self._people.known(principal):
+            return
+        try:
+            email = await cast(Directory, house).email(principal)
+        except (OSError, TimeoutError, NotTaken) as error:
+            log.info("person.unknown", principal=principal, error=type(error).__name__)
+            return
+        if email:
+            await self._people.verified(principal, email)
+
+
+def _family(principal: str) -> str:
+    platform = principal.partition(":")[0]
+    return "local" if platform in LOCAL else platform
+
+
+def _local(principal: str) -> str:
+    platform, _, name = principal.partition(":")
+    return f"local:{name}" if platform in LOCAL else principal
