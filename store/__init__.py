@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from store.arrivals import Arrivals
 from store.changes import Changes
 from store.conversations import Conversations
 from store.database import Database, migrate
@@ -12,11 +13,14 @@ from store.documents import Documents
 from store.embedding import Embedder
 from store.errors import DatabaseUnavailable, ExtensionMissing, NotFound, SchemaOutdated, StoreError
 from store.inbox import Inbox
+from store.insight import Insight
+from store.kept import Kept
 from store.people import People
 from store.queue import Queue, Timing, build_queue
 from store.reviews import Reviews
 from store.runs import Runs
 from store.search import Searcher, SearchSettings
+from store.switches import Switches
 
 __all__ = [
     "DatabaseUnavailable",
@@ -45,6 +49,10 @@ class Store:
     documents: Documents
     search: Searcher
     changes: Changes
+    arrivals: Arrivals
+    kept: Kept
+    switches: Switches
+    insight: Insight
 
 
 @asynccontextmanager
@@ -81,4 +89,8 @@ async def open_store(
             documents=Documents(engine, embedder, queue),
             search=Searcher(engine, embedder, search),
             changes=Changes(engine, database.conninfo),
+            arrivals=Arrivals(engine, database.conninfo),
+            kept=Kept(engine),
+            switches=Switches(engine),
+            insight=Insight(engine),
         )
