@@ -5,7 +5,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,11 @@ HANDBOOK = {
     ("it", "vpn.md"): ["Error ERR_0042 means that the VPN certificate has expired; renew it in the portal."],
 }
 
+REVIEW = Review(
+    reviewers=("cli:rita", "cli:raj", "cli:lin"),
+    rules=({"name": "contracts", "collections": ["contracts"], "action": "hold"},),
+)
+
 
 @dataclass
 class Desk:
@@ -41,7 +46,14 @@ class Desk:
 
     app: App
 
-    async def ask(self, text: str, thread: str = "t1", asker: str = "cli:lin", key: str = "") -> str:
+    async def ask(
+        self,
+        text: str,
+        thread: str = "t1",
+        asker: str = "cli:lin",
+        key: str = "",
+        age: timedelta = timedelta(),
+    ) -> str:
         question_id = await self.app.asking.accept(
             Incoming(
                 platform="cli",
@@ -52,7 +64,7 @@ class Desk:
                 private=True,
                 asker=asker,
                 text=text,
-                sent_at=datetime.now(UTC),
+                sent_at=datetime.now(UTC) - age,
             )
         )
         assert question_id is not None
@@ -99,17 +111,16 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(database_url: str, folder: Path, parts: Parts | None = None) -> AsyncIterator[Desk]:
-    """The real application over its own database, the handbook above published, one worker running."""
+async def desk(
+    database_url: str, folder: Path, parts: Parts | None = None, **chosen: Any
+) -> AsyncIterator[Desk]:
+    """The real application over its own database, the handbook above published, one worker running; `chosen` are
+    settings."""
     embedder = HashEmbedder()
     settings = Settings(
         home=folder,
         config=folder / "signoff.toml",
-        workspace=Workspace(contact="the people desk"),
-        review=Review(
-            reviewers=("cli:rita", "cli:raj", "cli:lin"),
-            rules=({"name": "contracts", "collections": ["contracts"], "action": "hold"},),
-        ),
+        **{"workspace": Workspace(contact="the people desk"), "review": REVIEW, **chosen},
     )
     async with open_app(settings, database_url, parts or Parts(embedder=embedder)) as app:
         for (collection, source), texts in HANDBOOK.items():
