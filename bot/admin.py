@@ -67,7 +67,10 @@ class Admin:
                 settings=IngestSettings(
                     chunk_characters=chosen.chunk_characters,
                     overlap_characters=chosen.overlap_characters,
+                    max_bytes=chosen.max_megabytes * 1_000_000,
                     max_pages=chosen.max_pages,
+                    max_seconds=chosen.max_seconds,
+                    max_megabytes=chosen.max_memory_megabytes,
                 ),
                 on_progress=report,
             )

@@ -68,6 +68,9 @@ class Ingest(_Frozen):
     overlap_characters: Annotated[int, Field(ge=0, le=1_000)] = 80
     max_megabytes: Annotated[int, Field(ge=1, le=500)] = 50
     max_pages: Annotated[int, Field(ge=1, le=10_000)] = 2_000
+    # What reading one file may take; its process is ended beyond.
+    max_seconds: Annotated[float, Field(ge=1)] = 900
+    max_memory_megabytes: Annotated[int, Field(ge=300)] = 1_500
 
 
 class Review(_Frozen):
@@ -121,6 +124,39 @@ class Slack(_Frozen):
     ] = ()  # ids of Slack Connect channels that may be answered in all the same
 
 
+DOMAINS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
+
+
+class Feishu(_Frozen):
+    """One self-built app in one Feishu or Lark organisation. Events come over the long connection; with an encrypt key
+    over `POST /feishu/events` and `/feishu/card`, unless `transport` says otherwise."""
+
+    app_id: str
+    app_secret: SecretStr
+    domain: str = DOMAINS["feishu"]  # feishu, lark or a URL
+    encrypt_key: SecretStr | None = None
+    verification_token: SecretStr | None = None
+    transport: Literal["auto", "connection", "webhook"] = "auto"
+    # Which messages of a topic are answered without a mention: none, the asker's, or everybody's.
+    follow: Literal["mentions", "asker", "thread"] = "asker"
+    # The same by chat id.
+    follow_in: dict[str, Literal["mentions", "asker", "thread"]] = Field(default_factory=dict)
+    shared_chats: tuple[str, ...] = ()  # ids of external groups that may be answered in all the same
+
+    @field_validator("domain")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        found = DOMAINS.get(value.lower(), value).rstrip("/")
+        if not found.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+            raise ValueError("must be feishu, lark, or an address that begins with https://")
+        return found
+
+    @property
+    def uses_webhook(self) -> bool:
+        chosen = {"connection": False, "webhook": True}.get(self.transport)
+        return self.encrypt_key is not None if chosen is None else chosen
+
+
 class Settings(_Frozen):
     """What the composition root is given."""
 
@@ -142,6 +178,7 @@ class Settings(_Frozen):
     limits: Limits = Limits()
     operations: Operations = Operations()
     slack: Slack | None = None
+    feishu: Feishu | None = None
     audiences: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # collection → principals
 
     @property
@@ -170,6 +207,7 @@ def load_settings(
     secrets = {name: env.get(f"SIGNOFF_{name.upper()}") for name in named_secrets}
     values |= {name: secret for name, secret in secrets.items() if secret}
     values |= _slack(env, values.pop("slack", {}), faults)
+    values |= _feishu(env, values.pop("feishu", {}), faults)
     try:
         settings = Settings(home=root, config=config, **values)
         _ = settings.rules
@@ -220,3 +258,17 @@ def _slack(env: Mapping[str, str], chosen: Mapping[str, Any], faults: list[str])
             "SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP) missing beside SLACK_BOT_TOKEN"
         )
     return {"slack": {**chosen, **given}}
+
+
+def _feishu(env: Mapping[str, str], chosen: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
+    """Feishu's or Lark's settings; none without an app id, whatever signoff.toml says."""
+    names = ("app_id", "app_secret", "domain", "encrypt_key", "verification_token")
+    given = {name: env[f"FEISHU_{name.upper()}"] for name in names if env.get(f"FEISHU_{name.upper()}")}
+    if "app_id" not in given:
+        return {}
+    if "app_secret" not in given:
+        faults.append("FEISHU_APP_SECRET missing beside FEISHU_APP_ID")
+    elif chosen.get("transport") == "webhook" and "encrypt_key" not in given:
+        # Without it anybody could send events (lark-oapi accepts forged ones then).
+        faults.append("FEISHU_ENCRYPT_KEY missing: POST /feishu/events needs it, the long connection does not")
+    return {"feishu": {**chosen, **given}} if "app_secret" in given else {}

@@ -19,13 +19,13 @@ from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, myself, opened, run, see_through
 from store.documents import VersionRow
 from store.errors import IngestError
+from store.ingest.formats import SUFFIXES
 
 documents = typer.Typer(help="What is in the knowledge base.", no_args_is_help=True)
 handbook = typer.Typer(help="The sample handbook: put in, take out.", no_args_is_help=True)
 
 HANDBOOK = "handbook"  # who uploaded it, so that one command can take it out again
 FINISHED = ("live", "failed", "retired")
-SUFFIXES = (".md", ".markdown", ".txt", ".pdf")
 
 
 def register(cli: typer.Typer) -> None:

@@ -1,142 +1,34 @@
-"""Bytes into Markdown, by kind of file. A new kind is one line in `FORMATS`, and a component beside these."""
+"""Bytes into Markdown, as Haystack components. Which kinds there are: `store.ingest.formats`."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from dataclasses import replace
 from typing import Any
 
 from haystack import component
 
 from store import text as words
 from store.errors import IngestError
-from store.ingest.pdf import read_pdf
-from store.ingest.plain import decoded, plain_markdown, tidy_markdown
-from store.ingest.structure import outline
+from store.ingest import reading
+from store.ingest.formats import FORMATS, Converted, Format, Limits, Report
 
-__all__ = ["FORMATS", "Clean", "Converted", "Format", "Limits", "Report", "detect", "title_of"]
-
-Report = Callable[[str, int, int], None]  # (step, done, of), from any thread
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A document as Markdown with page anchors. `textless` are pages (from 1) whose pictures could not be read."""
-
-    markdown: str
-    title: str
-    media_type: str
-    pages: int | None = None
-    textless: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A kind of file: what its names end in, and what makes the component that reads it.
-
-    The component's `run(data: bytes, name: str)` returns `{"converted": Converted}` or raises `IngestError`.
-    """
-
-    name: str
-    media_type: str
-    suffixes: tuple[str, ...]
-    make: Callable[["Limits", Report], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What is too large: bytes of a file, pages of a document."""
-
-    bytes: int = 50_000_000
-    pages: int = 2_000
-
-
-# --- converters ------------------------------------------------------------------------------------------------
+__all__ = ["FORMATS", "Clean", "Convert", "Converted"]
 
 
 @component
-class ReadMarkdown:
-    """Markdown stays as it is, '#' included; front matter goes, and comments that are no page anchors."""
+class Convert:
+    """Reads one kind of file, in a process of its own where a library does it."""
 
-    def __init__(self, _limits: Limits, _report: Report) -> None:
-        pass
-
-    @component.output_types(converted=Converted)
-    def run(self, data: bytes, name: str) -> dict[str, Any]:
-        markdown, title = tidy_markdown(decoded(data))
-        return {"converted": Converted(markdown, title or title_of(markdown, name), "text/markdown")}
-
-
-@component
-class ReadText:
-    """Plain text: chapters become headings, indented paragraphs become paragraphs. Markdown by another name is
-    recognised by its headings."""
-
-    def __init__(self, _limits: Limits, _report: Report) -> None:
-        pass
-
-    @component.output_types(converted=Converted)
-    def run(self, data: bytes, name: str) -> dict[str, Any]:
-        text = decoded(data)
-        if re.search(r"^#{1,6} \S", text, re.MULTILINE):
-            markdown, title = tidy_markdown(text)
-        else:
-            markdown, title = plain_markdown(text)
-        return {"converted": Converted(markdown, title or title_of(markdown, name), "text/plain")}
-
-
-@component
-class ReadPdf:
-    """See `store.ingest.pdf`."""
-
-    def __init__(self, limits: Limits, report: Report) -> None:
+    def __init__(self, kind: Format, limits: Limits, report: Report) -> None:
+        self.kind = kind
         self.limits = limits
         self.report = report
 
     @component.output_types(converted=Converted)
     def run(self, data: bytes, name: str) -> dict[str, Any]:
-        read = read_pdf(
-            data, max_pages=self.limits.pages, on_page=lambda done, of: self.report("convert", done, of)
-        )
-        title = title_of(read.markdown, name)
-        return {"converted": Converted(read.markdown, title, "application/pdf", read.pages, read.textless)}
-
-
-FORMATS = (
-    Format("markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd"), ReadMarkdown),
-    Format("text", "text/plain", (".txt", ".text", ".log", ""), ReadText),
-    Format("pdf", "application/pdf", (".pdf",), ReadPdf),
-)
-BY_SUFFIX: Mapping[str, Format] = {suffix: format_ for format_ in FORMATS for suffix in format_.suffixes}
-
-
-def detect(data: bytes, name: str, limits: Limits) -> Format:
-    """What kind of file this is, by its first bytes where those say it, else by its name.
-
-    Raises `IngestError`: too_large, empty, broken (named .pdf and is none), unsupported (detail: what it is).
-    """
-    if len(data) > limits.bytes:
-        raise IngestError("too_large", f"{limits.bytes // 1_000_000} MB")
-    if not data.strip():
-        raise IngestError("empty")
-    suffix = PurePosixPath(name.replace("\\", "/")).suffix.lower()
-    if b"%PDF-" in data[:1024]:
-        return BY_SUFFIX[".pdf"]
-    if suffix == ".pdf":
-        head = data[:1024].lstrip().lower()
-        raise IngestError("broken", "HTML" if head.startswith((b"<!doctype html", b"<html")) else "")
-    known = BY_SUFFIX.get(suffix)
-    if known is None:
-        raise IngestError("unsupported", suffix)
-    return known
-
-
-def title_of(markdown: str, name: str) -> str:
-    """The first heading of the first level, or the file's name without folder and ending."""
-    for section in outline(markdown[:20_000]).sections:
-        if section.level == 1:
-            return section.path[-1]
-    return PurePosixPath(name.replace("\\", "/")).stem or name
+        """Raises `IngestError`."""
+        if self.kind.apart:
+            return {"converted": reading.read(self.kind, data, name, self.limits, self.report)}
+        return {"converted": self.kind.read(data, name, self.limits, self.report)}
 
 
 # --- cleaning ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from store.documents import Documents, VersionRow
 from store.embedding import Embedder
 from store.errors import IngestError, StoreError
 from store.ingest.component import running_loop, wait_for
-from store.ingest.convert import FORMATS, Clean, Converted, Limits, Report, detect
+from store.ingest.convert import Clean, Convert
+from store.ingest.formats import FORMATS, Converted, Limits, Report, detect
 from store.ingest.split import Profile, SplitSettings, guess_profile, split
 from store.text import language
 
@@ -42,13 +43,15 @@ WINDOW_RESERVE = 16
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """Chunk size and overlap in characters; limits of files; the profile where the collection sets none (None:
-    guessed)."""
+    """Chunk size and overlap in characters; limits of files (`max_megabytes` of memory while one is read); the
+    profile where the collection sets none (None: guessed)."""
 
     chunk_characters: int = 400
     overlap_characters: int = 80
     max_bytes: int = 50_000_000
     max_pages: int = 2_000
+    max_seconds: float = 900.0
+    max_megabytes: int = 1_500
     profile: Profile | None = None
 
 
@@ -187,7 +190,7 @@ def build(split_: Split, embed: Embed, write: Write, limits: Limits, report: Rep
     pipeline.add_component("route", Route(limits))
     pipeline.add_component("converted", BranchJoiner(Converted))
     for kind in FORMATS:
-        pipeline.add_component(kind.name, kind.make(limits, report))
+        pipeline.add_component(kind.name, Convert(kind, limits, report))
         pipeline.connect(f"route.{kind.name}", f"{kind.name}.data")
         pipeline.connect("route.name", f"{kind.name}.name")
         pipeline.connect(f"{kind.name}.converted", "converted.value")
@@ -225,7 +228,7 @@ async def ingest(
     upload = await store.documents.upload(version_id)
     if upload.version.state == "live":
         return Ingested(upload.version)
-    limits = Limits(settings.max_bytes, settings.max_pages)
+    limits = Limits(settings.max_bytes, settings.max_pages, settings.max_seconds, settings.max_megabytes)
 
     async def known(hashes: Collection[str]) -> Mapping[str, str]:
         return await store.documents.known_vectors(version_id, hashes)

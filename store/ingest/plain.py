@@ -1,10 +1,11 @@
 """Text files: which encoding, and what structure plain text and Markdown carry. Pure."""
 
 import re
+from collections.abc import Callable
 
 from store.errors import IngestError
 
-__all__ = ["decoded", "plain_markdown", "tidy_markdown"]
+__all__ = ["decoded", "outside_fences", "plain_markdown", "tidy_markdown"]
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f]")
@@ -65,13 +66,18 @@ def tidy_markdown(text: str) -> tuple[str, str]:
         named = _TITLE.search(front[1])
         title = named[1].strip("\"'") if named else ""
         text = text[front.end() :]
+    return outside_fences(text, _without_comments), title
+
+
+def outside_fences(text: str, change: Callable[[str], str]) -> str:
+    """The text with `change` applied to everything but its fenced code."""
     parts: list[str] = []
     at = 0
     for fence in _FENCE.finditer(text):
-        parts += [_without_comments(text[at : fence.start()]), fence[0]]
+        parts += [change(text[at : fence.start()]), fence[0]]
         at = fence.end()
-    parts.append(_without_comments(text[at:]))
-    return "".join(parts), title
+    parts.append(change(text[at:]))
+    return "".join(parts)
 
 
 def _without_comments(text: str) -> str:

@@ -126,7 +126,7 @@ async def test_progress_is_told_in_order(ingesting: Ingesting) -> None:
     [
         (b"", "a.md", "empty"),
         (b"<html>", "a.pdf", "broken"),
-        (b"PK\x03\x04", "a.docx", "unsupported"),
+        (b"PK\x03\x04", "a.docx", "broken"),
         (b"\0\1\2", "a.txt", "not_text"),
         (make.encrypted(), "a.pdf", "encrypted"),
         (make.scanned(), "a.pdf", "scanned"),

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.errors import IngestError
-from store.ingest.convert import BY_SUFFIX, Clean, Converted, Limits, detect, title_of
+from store.ingest.convert import Clean
+from store.ingest.formats import BY_SUFFIX, Converted, Limits, detect, title_of
 from store.ingest.plain import decoded, plain_markdown, tidy_markdown
 from tests import documents as make
 
@@ -18,8 +19,8 @@ PDF = make.document(("Leave", make.TITLE), ("Ten days for everybody.", make.BODY
 def read(data: bytes, name: str, limits: Limits = DEFAULT) -> Converted:
     """As the pipeline does it: detected, converted, cleaned."""
     kind = detect(data, name, limits)
-    converter = kind.make(limits, lambda _step, _done, _of: None)
-    cleaned: Converted = Clean().run(**converter.run(data=data, name=name))["converted"]
+    converted = kind.read(data, name, limits, lambda _step, _done, _of: None)
+    cleaned: Converted = Clean().run(converted)["converted"]
     return cleaned
 
 
@@ -53,8 +54,13 @@ def test_first_bytes_decide_before_the_name(data: bytes, name: str, kind: str) -
         (b" \n\t ", "a.pdf", ("empty", "")),
         (b"<!DOCTYPE html><html>", "a.pdf", ("broken", "HTML")),
         (b"just text", "a.pdf", ("broken", "")),
-        (b"PK\x03\x04 and more", "a.docx", ("unsupported", ".docx")),
-        (b"PK\x03\x04\x00\x00", "a.md", ("not_text", "")),
+        (b"PK\x03\x04 and more", "a.docx", ("broken", "BadZipFile")),
+        (b"just text", "a.docx", ("broken", "")),
+        (b"<html><body>log in", "a.xlsx", ("broken", "HTML")),
+        (b"PK\x05\x06" + bytes(18), "a.md", ("unsupported", "ZIP")),
+        (b"{\\rtf1 text}", "a.doc", ("unsupported", "RTF")),
+        (b"\x89PNG\r\n\x1a\n", "scan.pdf", ("scanned", "")),
+        (b"MZ\x90\x00", "tool.exe", ("unsupported", ".exe")),
         (b"caf\xe9 cr\xe8me \xfc", "a.txt", ("not_text", "")),
         (b"\x89\x01\x02\x03\x04\x05", "a.txt", ("not_text", "")),
         (b"<!-- nothing else -->", "a.md", ("empty", "")),
