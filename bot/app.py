@@ -47,6 +47,8 @@ class App:
     cards: Cards
     reviewing: Reviewing
     admin: Admin
+    # By name: why it cannot work just now, "" when all is well. /readyz asks.
+    health: dict[str, Callable[[], str]] = field(default_factory=dict)
 
     async def warm_up(self) -> None:
         """Load what the first question would wait for: the local model and the Chinese dictionary."""
@@ -58,6 +60,7 @@ class App:
         now = datetime.now(UTC)
         kept = self.settings.retention
         await self.reviewing.expire(self.settings.review.hard_limit_hours)
+        await self.store.switches.sweep("aside:", now - timedelta(days=kept.checkpoints_days))
         await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
         await self.store.queue.sweep(int(kept.inbox_hours))
         finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
@@ -107,7 +110,9 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         if settings.slack is not None:
             from bot.slack.send import open_house  # slack-sdk, only where it is set up
 
-            platforms["slack"] = await closing.enter_async_context(open_house(settings.slack, store, words))
+            platforms["slack"] = await closing.enter_async_context(
+                open_house(settings.slack, store, words, settings.review.channels)
+            )
         deliverer = Deliverer(
             store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
         )

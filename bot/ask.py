@@ -16,6 +16,7 @@ from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.graphs import Graphs
 from bot.limits import door
 from bot.messages import Change, Incoming, Progress, Reply
+from bot.pausing import paused
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
 from bot.words import Words
@@ -25,7 +26,7 @@ from rag_graph.policy import precheck
 from store import Store
 from store.conversations import TERMINAL, ConversationRow, QuestionRow
 from store.deliveries import DeliveryRow, NewDelivery
-from store.inbox import Accepted, NewQuestion
+from store.inbox import Accepted, Door, NewQuestion
 from store.reviews import ReviewRow
 from store.runs import NewRun
 from store.text import clean, language
@@ -153,10 +154,15 @@ class Asking:
                 question_id=uuid.uuid4().hex,
                 language=language(text[:longest]),
             ),
-            door(incoming, self._bounds.limits, longest, datetime.now(UTC)),
+            await self._door(incoming),
             replaces=replaces,
             insist=insist,
         )
+
+    async def _door(self, incoming: Incoming) -> Door:
+        found = door(incoming, self._bounds.limits, self._bounds.longest, datetime.now(UTC))
+        paused_by = await paused(self._store.switches, incoming.platform, incoming.channel)
+        return Door(refused="paused") if paused_by and not found.refused else found
 
     # --- jobs
 

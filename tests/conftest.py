@@ -3,7 +3,8 @@
 import asyncio
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -53,19 +54,32 @@ def empty_database_url(postgres_url: str, admin: "psycopg.Connection[tuple[objec
     _drop(admin, name)
 
 
-@pytest.fixture
-def database_url(
-    postgres_url: str, admin: "psycopg.Connection[tuple[object, ...]]", template: str
-) -> Iterator[str]:
-    """A migrated, empty database."""
-    name = f"t_{uuid.uuid4().hex}"
-    admin.execute(
-        sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
-            sql.Identifier(name), sql.Identifier(template)
+Cloning = Callable[[], AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="session")
+def cloning(postgres_url: str, admin: "psycopg.Connection[tuple[object, ...]]", template: str) -> Cloning:
+    """Makes migrated, empty databases, each for the length of a block."""
+
+    @contextmanager
+    def cloned() -> Iterator[str]:
+        name = f"t_{uuid.uuid4().hex}"
+        admin.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
         )
-    )
-    yield _database(postgres_url, name)
-    _drop(admin, name)
+        yield _database(postgres_url, name)
+        _drop(admin, name)
+
+    return cloned
+
+
+@pytest.fixture
+def database_url(cloning: Cloning) -> Iterator[str]:
+    """A migrated, empty database."""
+    with cloning() as url:
+        yield url
 
 
 @pytest.fixture

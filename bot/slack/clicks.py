@@ -13,7 +13,7 @@ from slack_bolt.async_app import AsyncApp
 
 from bot.cards import card
 from bot.deliver import Deliverer
-from bot.messages import Action, Change, NotTaken, Reply
+from bot.messages import AGAIN, Action, Change, NotTaken, Reply
 from bot.review import Acted
 from bot.slack import views
 from bot.slack.render import neutral
@@ -50,6 +50,7 @@ class Clicks:
         bolt.action("stop")(self._stop)
         bolt.action("person")(self._person)
         bolt.action("share")(self._share)
+        bolt.action(AGAIN)(self._again)
 
     # --- reviews
 
@@ -62,7 +63,7 @@ class Clicks:
 
     async def _act(self, body: Body, handle: str, verb: Any, **more: str) -> Acted:
         review_id, _, version_hash = handle.partition(":")
-        if await self._refused(body):
+        if await self._barred(body):
             return Acted("forbidden", None)
         return await self._app.reviewing.act(
             Action("slack", int(review_id), version_hash, f"slack:{body['user']['id']}", verb, **more)
@@ -72,6 +73,13 @@ class Clicks:
         """Guests, strangers and programs decide nothing, whatever list they stand on."""
         user = body["user"]
         return bool(await self._house.people.refusal(user["id"], tuple(filter(None, (user.get("team_id"),)))))
+
+    async def _barred(self, body: Body) -> bool:
+        """Whoever has left the review channel decides no more, and sees no draft: asked at the click."""
+        channels = self._house.review_channels
+        if await self._refused(body):
+            return True
+        return bool(channels) and not await self._house.people.inside(body["user"]["id"], channels)
 
     async def _tell(self, body: Body, acted: Acted) -> None:
         await self._answer(body, await self._outcome(acted))
@@ -104,7 +112,7 @@ class Clicks:
         review = await self._app.store.reviews.find(int(review_id))
         user = f"slack:{body['user']['id']}"
         key = ""
-        if user not in self._app.settings.review.reviewers or await self._refused(body):
+        if await self._barred(body) or not await self._app.reviewing.reviewer(user):
             key = "forbidden"
         elif review is None or review.state == "withdrawn":
             key = "gone"
@@ -170,13 +178,13 @@ class Clicks:
     async def _reading(self, body: Body, owner: str) -> tuple[str, tuple[str, ...]]:
         """(language, what may be read): a reader's own rights where the answer stands; a reviewer's those of the
         draft in review."""
-        if await self._refused(body):
-            return self._language, ()
         user = f"slack:{body['user']['id']}"
         if owner.startswith("r") and owner[1:].isdigit():
             review = await self._app.store.reviews.find(int(owner[1:]))
-            allowed = review is not None and user in self._app.settings.review.reviewers
+            allowed = not await self._barred(body) and await self._app.reviewing.reviewer(user)
             return self._language, tuple(review.audience) if review is not None and allowed else ()
+        if await self._refused(body):
+            return self._language, ()
         channel = str((body.get("channel") or {}).get("id") or "")
         place = (
             ("everyone", user) if channel.startswith("D") or not channel else ("everyone", f"slack:{channel}")
@@ -262,6 +270,16 @@ class Clicks:
                 )
             )
         await self._answer(body, self._words(self._language, "slack.asked_person"))
+
+    async def _again(self, ack: Any, body: Body) -> None:
+        """Ask a question once more, in the wording that it was edited to."""
+        question = await self._own(body)
+        became = "forbidden"
+        if question is not None:
+            became = await self._app.asking.again(question.id, question.asker)
+        await ack()
+        if became != "asked":
+            self._later(self._answer(body, self._words(self._language, f"slack.again_{became}")))
 
     async def _share(self, ack: Any, body: Body) -> None:
         """Show a private answer to a channel, where everybody there may read every document it cites."""

@@ -34,9 +34,9 @@ BETTER = {
     "im:write": "a direct message with an unknown result is not looked up",
     "assistant:write": "no suggested prompts",
     "usergroups:read": "administrators by user group are not recognised",
+    "users:read.email": "nobody is linked with their accounts elsewhere by e-mail",
 }
 HELLO_SECONDS = 10.0
-PAGE = 200
 
 
 async def examine_slack(app: "App", house: SlackHouse) -> list[Finding]:
@@ -52,10 +52,7 @@ async def examine_slack(app: "App", house: SlackHouse) -> list[Finding]:
 
 async def review_channels(app: "App", house: SlackHouse) -> list[Finding]:
     """Each review channel in Slack: private, not shared, the bot and the reviewers inside."""
-    places = [
-        place.removeprefix("slack:") for place in app.settings.review.channels if place.startswith("slack:")
-    ]
-    return [await _review_channel(app, house, channel) for channel in places]
+    return [await _review_channel(app, house, channel) for channel in house.review_channels]
 
 
 async def _token(house: SlackHouse) -> Finding:
@@ -145,7 +142,10 @@ async def _review_channel(app: "App", house: SlackHouse, channel: str) -> Findin
         )
     if not found.private:
         return Finding(name, False, "everybody can join it and read drafts", "Make it a private channel.")
-    inside = await _members(house, channel)
+    try:
+        inside = await house.people.members(channel)
+    except Unknown:
+        return Finding(name, False, "Slack does not say who is in it", "Paste manifests/slack.yaml again.")
     listed = [p for p in app.settings.review.reviewers if p.startswith("slack:")]
     outside = [p for p in listed if p.removeprefix("slack:") not in inside]
     if not listed:
@@ -155,16 +155,3 @@ async def _review_channel(app: "App", house: SlackHouse, channel: str) -> Findin
         remedy = f"Invite them to #{found.name}, or take them off the list."
         return Finding(name, False, f"not in it: {', '.join(outside)}", remedy)
     return Finding(name, True, f"#{found.name}, private, {len(listed)} reviewers inside")
-
-
-async def _members(house: SlackHouse, channel: str) -> set[str]:
-    members: set[str] = set()
-    cursor: str | None = None
-    while True:
-        page = await house.calls(
-            house.calls.client.conversations_members, channel=channel, limit=PAGE, cursor=cursor
-        )
-        members |= set(page["members"])
-        cursor = (page.get("response_metadata") or {}).get("next_cursor") or None
-        if cursor is None:
-            return members

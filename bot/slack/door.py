@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from bot.app import App
 
 PATH = "/slack/events"
+DEAF = "nothing reaches this process from Slack: see `signoff doctor`"
 
 
 def listener_of(app: "App") -> Listener | None:
-    """The listener of this process; None where Slack is not set up."""
+    """The listener of this process; None where Slack is not set up. /readyz is red while it hears nothing."""
     house = app.platforms.get("slack")
-    return Listener(app, house) if isinstance(house, SlackHouse) else None
+    if not isinstance(house, SlackHouse):
+        return None
+    listener = Listener(app, house)
+    app.health["slack"] = lambda: DEAF if listener.deaf() else ""
+    return listener
 
 
 def socket(listener: Listener) -> list[Coroutine[Any, Any, None]]:

@@ -20,7 +20,7 @@ ADD = re.compile(r"^\W*kb\s+add\b\s*(?P<collection>[\w-]*)", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class Heard:
     """One message by a person. `thread` is the parent's ts, empty outside threads; `teams` are those that the event
-    names for its author; `to_other` when it begins by addressing somebody else."""
+    names for its author; `to_other` when it addresses somebody else and not us."""
 
     team: str
     channel: str
@@ -72,7 +72,7 @@ def heard(body: Mapping[str, Any], ours: Identity) -> Heard | None:
     raw = str(event.get("text") or "")
     mention = re.compile(rf"<@{re.escape(ours.user_id)}(?:\|[^>]*)?>")
     mentioned = bool(mention.search(raw))
-    first = MARKUP.match(raw.lstrip())
+    others = any(kind == "@" for kind, _, _ in MARKUP.findall(mention.sub(" ", raw)))
     thread = str(event.get("thread_ts") or "")
     return Heard(
         team=str(body.get("team_id") or body.get("enterprise_id") or ours.team_id),
@@ -83,7 +83,7 @@ def heard(body: Mapping[str, Any], ours: Identity) -> Heard | None:
         text="\n\n".join(filter(None, (decode(mention.sub(" ", raw)), quoted(event)))),
         direct=event.get("channel_type") == "im" or str(channel).startswith("D"),
         mentioned=mentioned or event.get("type") == "app_mention",
-        to_other=not mentioned and first is not None and first.group(1) == "@",
+        to_other=not mentioned and others,
         shared=bool(body.get("is_ext_shared_channel")),
         teams=tuple(str(event[name]) for name in ("team", "user_team", "source_team") if event.get(name)),
         files=tuple(event.get("files") or ()),

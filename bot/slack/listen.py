@@ -7,13 +7,11 @@ returned; when it raises (the database is down) nothing is acknowledged and Slac
 import asyncio
 import logging
 import re
-import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
@@ -28,7 +26,9 @@ from bot.slack.clicks import Clicks
 from bot.slack.commands import Commands
 from bot.slack.doctor import review_channels
 from bot.slack.events import ADD, Heard, heard
+from bot.slack.render import first_sentence
 from bot.slack.send import SlackHouse
+from bot.slack.socket import Connection
 from store.conversations import TERMINAL, QuestionRow
 from store.errors import NotFound
 from store.text import language as language_of
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-KEEP_ALIVE = 60.0  # seconds; a call now and then keeps idle connections awake (slackapi/bolt-python#1529)
-DEAF_AFTER = 45.0  # seconds without a connection until it is made anew
-# Slack repeats an event for about six minutes; what is older comes from a replay after a long break.
-TOO_OLD = 600.0
+READY_WITHOUT = 30.0  # seconds without a connection that a regular refresh may take
+TITLE = 80  # characters of an agent thread's title
+ASIDE = "aside:"  # switch of a conversation in which people talk to each other
 SILENT = frozenset({"bot", "stranger"})  # refused without a word: nothing goes to other organisations or bots
 WORDS = {"guest": "guests", "unknown": "unknown_person", "shared": "shared_channel"}
 
@@ -61,7 +60,7 @@ class Listener:
         self.clicks = Clicks(app, house, self.later)
         self.commands = Commands(app, house, self.later)
         self.bolt = self._bolt()
-        self.connected_at = 0.0
+        self.connection: Connection | None = None
 
     @property
     def uses_socket(self) -> bool:
@@ -99,42 +98,26 @@ class Listener:
         await self.start()
         if self._settings.app_token is None:
             raise CannotStart("SLACK_APP_TOKEN is missing: Socket Mode needs it.")
-        handler = await self._connected()
-        deaf_since = 0.0
+        token = self._settings.app_token.get_secret_value()
+        self.connection = Connection(self.bolt, token, self._settings.api_url, self._awake)
         try:
-            while True:
-                await asyncio.sleep(min(KEEP_ALIVE, DEAF_AFTER) / 3)
-                alive = await handler.client.is_connected()
-                deaf_since = 0.0 if alive else deaf_since or time.monotonic()
-                if deaf_since and time.monotonic() - deaf_since > DEAF_AFTER:
-                    log.warning("slack.deaf", seconds=DEAF_AFTER)
-                    await handler.close_async()  # type: ignore[no-untyped-call]
-                    handler, deaf_since = await self._connected(), 0.0
-                await self._keep_alive()
+            await self.connection.run()
         finally:
-            await handler.close_async()  # type: ignore[no-untyped-call]
             await self.finish()
 
-    async def _connected(self) -> AsyncSocketModeHandler:
-        assert self._settings.app_token is not None
-        handler = AsyncSocketModeHandler(
-            self.bolt,
-            self._settings.app_token.get_secret_value(),
-            logger=logging.getLogger("slack_socket"),
-            web_client=AsyncWebClient(base_url=self._settings.api_url),
-        )
-        await handler.connect_async()  # type: ignore[no-untyped-call]
-        self.connected_at = time.monotonic()
-        return handler
+    def deaf(self) -> bool:
+        """Whether nothing that happens in Slack has reached this process for longer than a refresh takes."""
+        if not self.uses_socket:
+            return False
+        return self.connection is None or self.connection.deaf(READY_WITHOUT)
 
-    async def _keep_alive(self) -> None:
-        if time.monotonic() - self.connected_at < KEEP_ALIVE:
-            return
-        self.connected_at = time.monotonic()
+    async def _awake(self) -> None:
+        """The regular call: it keeps the connection awake, and what clicks depend on fresh."""
         try:
             await self._house.calls(self._house.calls.client.auth_test)
         except (NotTaken, OSError) as error:
             log.warning("slack.unreachable", error=str(error))
+        await self._house.people.refresh(self._house.review_channels)
 
     async def endpoint(self, request: Request) -> Response:
         """Signed HTTP: POST /slack/events takes events, clicks and commands."""
@@ -200,16 +183,27 @@ class Listener:
                 await self._hear(said)
 
     async def _is_for_us(self, said: Heard) -> bool:
-        """A mention, a direct message, or a follow-up that this channel wants answered."""
-        if said.direct or said.mentioned:
+        """A mention, a direct message, or a follow-up that this channel wants answered.
+
+        Once somebody in a thread speaks to somebody else, the thread is left to them until the bot is mentioned
+        again.
+        """
+        aside = f"{ASIDE}{said.conversation_id}"
+        if said.direct:
+            return True
+        if said.mentioned:
+            if said.thread:
+                await self._app.store.switches.off(aside)
             return True
         follow = self._settings.follow_in.get(said.channel, self._settings.follow)
-        if follow == "mentions" or not said.thread or said.to_other:
+        asked = await self._questions(said.conversation_id) if said.thread and follow != "mentions" else []
+        if not asked:
             return False
-        asked = await self._questions(said.conversation_id)
-        if follow == "thread":
-            return bool(asked)
-        return any(row.asker == f"slack:{said.user}" for row in asked)
+        stranger = follow == "asker" and all(row.asker != f"slack:{said.user}" for row in asked)
+        if said.to_other or stranger:
+            await self._app.store.switches.on(aside, f"slack:{said.user}")
+            return False
+        return await self._app.store.switches.any_on((aside,)) is None
 
     async def _hear(self, said: Heard) -> None:
         refusal = await self._refusal(said)
@@ -226,10 +220,21 @@ class Listener:
             return
         if not said.text:
             return
-        if time.time() - float(said.ts) > TOO_OLD:
-            self.later(self._away(said))
+        question = await self._app.asking.accept(self._incoming(said))
+        if question is not None and said.direct and said.thread:
+            self.later(self._title(said))
+
+    async def _title(self, said: Heard) -> None:
+        """An agent's thread is found again by what was asked in it first."""
+        if len(await self._questions(said.conversation_id)) > 1:
             return
-        await self._app.asking.accept(self._incoming(said))
+        if await self._house.people.can("assistant:write"):
+            await self._house.calls(
+                self._house.calls.client.assistant_threads_setTitle,
+                channel_id=said.channel,
+                thread_ts=said.thread,
+                title=first_sentence(said.text)[:TITLE],
+            )
 
     async def _refusal(self, said: Heard) -> str:
         refusal = await self._house.people.refusal(said.user, said.teams)
@@ -290,9 +295,6 @@ class Listener:
         row = await self._asked(said) if said else None
         if said is None or row is None or row.asker != f"slack:{said.user}":
             return
-        if row.state in TERMINAL:
-            self._whisper(said, "answer.again")
-            return
         moment = (message.get("edited") or {}).get("ts") or event["ts"]
         await self._app.asking.change(Change("slack", f"{said.key}:{moment}", row.id, row.asker, said.text))
 
@@ -347,14 +349,6 @@ class Listener:
     def _whisper(self, said: Heard, key: str) -> None:
         text = self._words(language_of(said.text), key)
         self.later(self._house.whisper(said.channel, said.user, text, said.thread or None))
-
-    async def _away(self, said: Heard) -> None:
-        from bot.slack.render import age
-
-        setting = await self._house.setting()
-        language = language_of(said.text)
-        text = self._words(language, "slack.away", age=age(self._words, language, said.sent_at, setting.now))
-        await self._house.whisper(said.channel, said.user, text, said.thread or None)
 
 
 def _as(house: SlackHouse) -> Callable[[], Awaitable[AuthorizeResult]]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ log = structlog.get_logger(__name__)
 # A person who was removed loses their rights within five minutes (facts: users.info is tier 4).
 KEPT_SECONDS = 300.0
 KEPT_MOST = 10_000
+PAGE = 200  # members of a channel at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Profile:
     deleted: bool
     guest: bool
     stranger: bool
+    email: str  # verified by the workspace; empty without users:read.email
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,7 @@ class People:
                 deleted=bool(found.get("deleted")),
                 guest=bool(found.get("is_restricted") or found.get("is_ultra_restricted")),
                 stranger=bool(found.get("is_stranger")),
+                email=str(shown.get("email") or "") if found.get("is_email_confirmed", True) else "",
             )
 
         return await self._remembered("user", user, ask)
@@ -153,6 +157,37 @@ class People:
         except Unknown:
             return True
 
+    async def members(self, channel: str, *, anew: bool = False) -> frozenset[str]:
+        """Who is in a channel. Raises `Unknown` when Slack does not answer."""
+
+        async def ask() -> frozenset[str]:
+            found: set[str] = set()
+            cursor = ""
+            while True:
+                page = await self._client.conversations_members(channel=channel, limit=PAGE, cursor=cursor)
+                found |= set(page["members"])
+                cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+                if not cursor:
+                    return frozenset(found)
+
+        return await self._remembered("members", channel, ask, anew=anew)
+
+    async def inside(self, user: str, channels: Sequence[str]) -> bool:
+        """Whether somebody is in one of `channels`; False when Slack does not say."""
+        for channel in channels:
+            try:
+                if user in await self.members(channel):
+                    return True
+            except Unknown:
+                continue
+        return False
+
+    async def refresh(self, channels: Sequence[str]) -> None:
+        """Ask who is in these channels ahead of the clicks that depend on it: none of them waits for Slack."""
+        for channel in channels:
+            with suppress(Unknown):
+                await self.members(channel, anew=True)
+
     async def in_group(self, user: str, group: str) -> bool:
         """Whether a user group has this member; False when Slack does not say."""
 
@@ -190,9 +225,11 @@ class People:
                 log.info("name.unknown", principal=principal)
         return found
 
-    async def _remembered(self, kind: str, key: str, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _remembered(
+        self, kind: str, key: str, ask: Callable[[], Awaitable[T]], *, anew: bool = False
+    ) -> T:
         kept = self._kept.get((kind, key))
-        if kept and self._now() - kept[0] < KEPT_SECONDS:
+        if kept and not anew and self._now() - kept[0] < KEPT_SECONDS:
             value: T = kept[1]
             return value
         try:

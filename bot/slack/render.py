@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.messages import Reply
+from bot.messages import AGAIN, Reply
 from bot.slack.richtext import BLOCKS, BUDGET, CONTROL, LEFT_BOLD, Json, pages, size, units
 from bot.words import Words
 from store.text import sentences
@@ -176,7 +176,15 @@ def messages(reply: Reply, setting: Setting) -> list[Message]:
         return _answer(reply, setting)
     if reply.kind == "held":
         return [_held(reply, setting)]
-    return _paged(body(reply.text), [], reply, setting)
+    return _paged(body(reply.text), actions(_again(reply, setting)), reply, setting)
+
+
+def _again(reply: Reply, setting: Setting) -> list[Json]:
+    """Asking once more, where the reply offers it."""
+    if AGAIN not in reply.meta.get("actions", ()):
+        return []
+    label = setting.words(reply.language, "slack.again")
+    return [button(label, AGAIN, str(reply.meta["question_id"]))]
 
 
 def body(text: str) -> list[list[Json]]:

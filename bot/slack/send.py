@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,11 +15,12 @@ from bot.settings import Slack
 from bot.slack.calls import Calls
 from bot.slack.cards import card
 from bot.slack.people import People, Unknown
-from bot.slack.render import Message, Setting, messages, neutral
-from bot.slack.stream import Stream
+from bot.slack.posted import Posted
+from bot.slack.progress import Streams
+from bot.slack.render import Message, Setting, context, messages, neutral
+from bot.slack.richtext import BLOCKS
 from bot.words import Words
 from store import Store
-from store.deliveries import NewDelivery
 
 log = structlog.get_logger(__name__)
 
@@ -35,42 +36,27 @@ NO_PLACE = frozenset(
 PEOPLE = ("signed_by", "asker", "claimed_by", "decided_by", "by")
 
 
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """The message id of a delivery: where its parts are, and what they are for."""
-
-    channel: str
-    parts: tuple[str, ...]
-    purpose: str
-
-    def __str__(self) -> str:
-        return "|".join((self.channel, ",".join(self.parts), self.purpose))
-
-    @classmethod
-    def parse(cls, text: str) -> "Posted":
-        channel, parts, purpose = text.split("|", 2)
-        return cls(channel, tuple(part for part in parts.split(",") if part), purpose)
-
-
 class SlackHouse:
     """Implements `bot.messages.Platform`. Make it with `open_house`."""
 
     name = "slack"
 
-    def __init__(self, settings: Slack, store: Store, words: Words) -> None:
+    def __init__(
+        self, settings: Slack, store: Store, words: Words, review_channels: Sequence[str] = ()
+    ) -> None:
+        """`review_channels` are ids of Slack channels: only who is in one of them decides in Slack."""
         self.settings = settings
+        self.review_channels = tuple(review_channels)
         self.calls = Calls(settings)
         self.people = People(self.calls.client, settings)
         self.words = words
-        self._store = store
-        self._streams: dict[str, Stream] = {}
+        self.streams = Streams(self.calls, words, store.deliveries)
         self._links: dict[str, str] = {}
         self._updated: dict[str, float] = {}
         self._latest: dict[str, int] = {}
 
     async def close(self) -> None:
-        for stream in list(self._streams.values()):
-            await stream.finish()
+        await self.streams.close()
         await self.calls.close()
 
     # --- Platform
@@ -80,9 +66,13 @@ class SlackHouse:
 
         Raises `OSError` for what may pass, `NotTaken` for what will not, `ResultUnknown` where it cannot be looked up.
         """
+        if purpose.startswith(
+            "stream:"
+        ):  # killed before its ts was stored: the answer is a message of its own
+            return str(Posted(str(address["channel"]), (), purpose))
         if reply.kind == "card" and await self.people.shared(str(address["channel"])):
             raise NotTaken("shared_channel")  # a draft is for nobody outside (invariant 3)
-        stream_ts = await self._finished_stream(purpose)
+        begun = await self.streams.finished(purpose)
         if address.get("response_url"):
             if await self._respond(purpose, address, reply):
                 return str(Posted(str(address["channel"]), (), purpose))
@@ -91,13 +81,13 @@ class SlackHouse:
                 name: address[name] for name in ("user", "again", "asked_in", "private") if name in address
             }
         try:
-            return await self._deliver(purpose, address, reply, stream_ts)
+            return await self._deliver(purpose, address, reply, begun)
         except NotTaken as error:
             if str(error) not in NO_PLACE or not address.get("user") or not address.get("channel"):
                 raise
             # The channel or thread is gone, or we were put out of it: the person is told all the same.
             log.warning("delivery.moved", purpose=purpose, error=str(error))
-            return await self._deliver(purpose, {"user": address["user"]}, reply, "")
+            return await self._deliver(purpose, {"user": address["user"]}, reply, [])
 
     async def update(self, message_id: str, address: Mapping[str, Any], reply: Reply) -> None:
         """Show `reply` in place of what is there. Updates that follow closely are one: the latest wins."""
@@ -112,27 +102,37 @@ class SlackHouse:
             return
         self._updated[message_id] = time.monotonic()
         shown = await self._rendered(posted.purpose, address, reply)
+        room = len(posted.parts)
+        if len(shown) > room:  # no message can be put between what others wrote below: say that there is more
+            more = context(self.words(reply.language, "slack.only_beginning"))
+            shown[room - 1] = replace(shown[room - 1], blocks=(*shown[room - 1].blocks[: BLOCKS - 1], *more))
         for ts, message in zip(posted.parts, shown, strict=False):
             await self.calls(
                 self.calls.client.chat_update, channel=posted.channel, ts=ts, **message.arguments()
             )
+        await self.streams.remove(posted.channel, list(posted.parts[len(shown) :]))
         if self._latest.get(message_id) == turn:
             del self._latest[message_id]
 
     async def progress(self, address: Mapping[str, Any], progress: Progress) -> None:
         """Show a step or a finished sentence. Never waits for Slack, and loses what Slack does not take."""
-        stream = self._streams.get(progress.question_id)
-        if stream is None:
-            if address.get("response_url"):
-                return  # an ephemeral answer has no place for it
-            stream = Stream(self.calls, self.words, address, self._recorder(progress.question_id, address))
-            self._streams[progress.question_id] = stream
-        stream.tell(progress.step, progress.text)
+        await self.streams.tell(address, progress)
+
+    async def email(self, principal: str) -> str | None:
+        """Implements `bot.messages.Directory`: the address in the profile of a member of this workspace."""
+        if not await self.people.can("users:read.email"):
+            return None
+        user = principal.removeprefix("slack:")
+        try:
+            person = await self.people.profile(user)
+        except Unknown as error:
+            raise ConnectionError(str(error)) from error
+        return None if await self.people.refusal(user) else person.email or None
 
     # --- steps
 
-    async def _deliver(self, purpose: str, address: Mapping[str, Any], reply: Reply, stream_ts: str) -> str:
-        found: dict[int, str] = {0: stream_ts} if stream_ts else {}
+    async def _deliver(self, purpose: str, address: Mapping[str, Any], reply: Reply, begun: list[str]) -> str:
+        found: dict[int, str] = dict(enumerate(begun))
         if not address.get("channel"):
             address = {**address, "channel": await self._direct(str(address["user"]))}
         if address.get("again"):
@@ -167,16 +167,23 @@ class SlackHouse:
                 channel = str(answer["channel"])
                 parts.append(str(answer["ts"]))
             thread = thread or parts[0]  # what does not fit one message continues below it
+        await self.streams.remove(channel, [found[part] for part in found if part >= len(shown)])
         return str(Posted(channel, tuple(parts), purpose))
 
     async def _filled(self, channel: str, ts: str, message: Message, purpose: str, part: int) -> None:
-        await self.calls(
-            self.calls.client.chat_update,
-            channel=channel,
-            ts=ts,
-            metadata=_metadata(purpose, part),
-            **message.arguments(),
-        )
+        client, metadata = self.calls.client, _metadata(purpose, part)
+        try:
+            await self.calls(
+                client.chat_update, channel=channel, ts=ts, metadata=metadata, **message.arguments()
+            )
+        except NotTaken as error:
+            if str(error) != "streaming_state_conflict":
+                raise
+            # A stream whose end got lost on the way: ended again, and filled.
+            await self.calls(client.chat_stopStream, channel=channel, ts=ts)
+            await self.calls(
+                client.chat_update, channel=channel, ts=ts, metadata=metadata, **message.arguments()
+            )
 
     async def _direct(self, user: str) -> str:
         """The channel of the direct messages with `user`; without im:write their own id, which can be written to."""
@@ -263,45 +270,6 @@ class SlackHouse:
                 return "", f"slack:{channel}"
         return self._links[conversation_id], f"slack:{channel}"
 
-    # --- streams
-
-    def _recorder(self, question_id: str, address: Mapping[str, Any]) -> Any:
-        """A stream's message is a delivery row as soon as it has a ts: after a crash the answer fills it."""
-
-        async def record(ts: str) -> None:
-            row = await self._store.deliveries.put(
-                NewDelivery(
-                    purpose=f"stream:{question_id}",
-                    platform=self.name,
-                    kind="stream",
-                    address=dict(address),
-                    content=Reply("notice", "", "en").to_json(),
-                    question_id=question_id,
-                )
-            )
-            posted = Posted(str(address["channel"]), (ts,), f"stream:{question_id}")
-            await self._store.deliveries.sent(row.id, str(posted))
-
-        return record
-
-    async def _finished_stream(self, purpose: str) -> str:
-        """The ts of the message that streaming began for this question and nothing has filled yet."""
-        kind, _, rest = purpose.partition(":")
-        if kind not in ("answer", "held"):
-            return ""
-        question_id = rest.split(":")[0]
-        stream = self._streams.pop(question_id, None)
-        if stream is not None:
-            ts = await stream.finish()
-            if ts:
-                return ts
-        rows = await self._store.deliveries.for_question(question_id)
-        begun = next((row.message_id for row in rows if row.kind == "stream" and row.message_id), None)
-        taken = any(
-            begun and row.message_id and row.kind != "stream" and _ts(begun) in row.message_id for row in rows
-        )
-        return _ts(begun) if begun and not taken else ""
-
     async def whisper(self, channel: str, user: str, text: str, thread: str | None = None) -> None:
         """A sentence that only `user` sees. Lossy: whoever has left the channel is not told."""
         try:
@@ -322,10 +290,6 @@ class SlackHouse:
             return False
 
 
-def _ts(message_id: str) -> str:
-    return Posted.parse(message_id).parts[0]
-
-
 def _metadata(purpose: str, part: int) -> dict[str, Any]:
     return {"event_type": EVENT, "event_payload": {"purpose": purpose, "part": part}}
 
@@ -337,8 +301,12 @@ def _bare(reply: Reply) -> list[Message]:
 
 
 @asynccontextmanager
-async def open_house(settings: Slack, store: Store, words: Words) -> AsyncIterator[SlackHouse]:
-    house = SlackHouse(settings, store, words)
+async def open_house(
+    settings: Slack, store: Store, words: Words, places: Sequence[str] = ()
+) -> AsyncIterator[SlackHouse]:
+    """`places` are the review channels of all platforms, as principals."""
+    own = [place.removeprefix("slack:") for place in places if place.startswith("slack:")]
+    house = SlackHouse(settings, store, words, own)
     try:
         yield house
     finally:

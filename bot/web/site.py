@@ -100,13 +100,16 @@ async def healthz(request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """The database answers, and its schema is ours."""
+    """The database answers, its schema is ours, and no platform is deaf."""
     database = site_of(request).app.store.database
     try:
         await database.ping()
         await database.assert_ready()
     except StoreError as error:
         return JSONResponse({"status": "not ready", "why": str(error)}, status_code=503)
+    unwell = {name: why for name, ask in site_of(request).app.health.items() if (why := ask())}
+    if unwell:
+        return JSONResponse({"status": "not ready", "why": unwell}, status_code=503)
     return JSONResponse({"status": "ready"})
 
 

@@ -51,7 +51,9 @@ class Driver(Protocol):
     that a person could not do (no such button, not in the place) raises AssertionError."""
 
     platform: str  # the prefix of its principals
-    app: App
+
+    @property
+    def app(self) -> App: ...
 
     def principal(self, who: str) -> str:
         """slack:U0ADA, feishu:ou_…"""

@@ -1,6 +1,7 @@
 """A team in Slack: the real application and listener against the stand-in, over either transport."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import uvicorn
 from pydantic import SecretStr
+from sqlalchemy import text
 
 from bot.app import App, Parts, open_app
 from bot.settings import Review, Search, Settings, Slack, Workspace
@@ -16,7 +18,9 @@ from bot.slack import door
 from bot.slack.listen import Listener
 from bot.slack.send import SlackHouse
 from store.conversations import TERMINAL, QuestionRow
+from store.database import transaction
 from store.reviews import ReviewRow
+from store.schema import metadata
 from tests.embedder import HashEmbedder
 from tests.emulators.slack.client import StandIn
 from tests.emulators.slack.limits import check_message, links, pings
@@ -85,9 +89,11 @@ class Team:
         return (await self.app.store.reviews.list())[-1]
 
     async def quiet(self) -> None:
-        """Wait until nothing is on its way in either direction."""
+        """Wait until nothing is on its way in either direction, and no job is due."""
         await self.slack.do("settle")
-        await asyncio.sleep(0.1)
+        await self.listener.finish()
+        await idle(self.app)
+        await self.slack.do("settle")
 
     async def answers(self, channel: str, thread: str, user: str = "U0ADA") -> list[dict[str, Any]]:
         """The bot's messages in a thread, ephemerals left out."""
@@ -154,6 +160,57 @@ class Team:
                 if payload:
                     purposes.append(f"{payload['purpose']}#{payload['part']}")
         assert sorted(purposes) == sorted(set(purposes))
+
+
+async def idle(app: App, seconds: float = 10.0) -> None:
+    """Wait until no job is due or running."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        async with transaction(app.store.database.engine) as connection:
+            due = await connection.scalar(text(DUE))
+        if not due:
+            return
+        await asyncio.sleep(0.02)
+
+
+DUE = """
+SELECT count(*) FROM procrastinate_jobs
+ WHERE status = 'doing' OR status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now())
+"""
+# What a handbook is made of stays from test to test, as long as nobody changed it.
+KNOWLEDGE = frozenset(
+    {"spaces", "collections", "documents", "versions", "uploads", "chunks", "embeddings", "lexemes", "corpus"}
+)
+QUEUE = ("procrastinate_jobs", "checkpoints", "checkpoint_blobs", "checkpoint_writes")
+
+
+async def emptied(team: Team) -> None:
+    """Bring a team that others used before back to its beginning."""
+    await team.quiet()
+    names = [name for name in metadata.tables if name not in KNOWLEDGE]
+    async with transaction(team.app.store.database.engine) as connection:
+        # Row by row: after a test there are some tens, and a TRUNCATE writes every table and index anew.
+        await connection.execute(text("SET LOCAL session_replication_role = replica"))
+        for name in (*names, *QUEUE):
+            await connection.execute(text(f'DELETE FROM "{name}"'))
+    await _handbook_again(team.app)
+    for kept in (team.house.people._kept, team.house._links, team.house._updated, team.house._latest):
+        kept.clear()
+    await team.house.streams.close()
+    await team.slack.do("empty")
+
+
+async def _handbook_again(app: App) -> None:
+    """The documents as they were published, whatever was removed, added or closed since."""
+    there = {(row.collection, row.source): row for row in await app.admin.list()}
+    for key, row in there.items():
+        if key not in HANDBOOK:
+            await app.admin.remove(row.id)
+        elif row.audience != ("everyone",):
+            await app.admin.set_audience(row.id, None)
+    for (collection, source), texts in HANDBOOK.items():
+        if (collection, source) not in there:
+            await publish(app.store, app.admin.embedder, collection, source, texts)
 
 
 # What only a message or call beyond Slack's rules is answered with.

@@ -6,7 +6,6 @@ is what its test holds.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from bot.app import Parts, open_app
 from bot.messages import Progress, Reply
 from bot.slack import listen
 from bot.slack.doctor import examine_slack
-from bot.slack.send import Posted, SlackHouse
+from bot.slack.posted import Posted
+from bot.slack.send import SlackHouse
 from tests.embedder import HashEmbedder
 from tests.emulators.slack.client import StandIn
 from tests.emulators.slack.scopes import Manifest
@@ -26,26 +26,8 @@ from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team, settings_for, 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def stand_in() -> Iterator[StandIn]:
-    with StandIn() as running:
-        yield running
-
-
-@pytest.fixture(params=["socket", "http"])
-async def team(
-    request: pytest.FixtureRequest, stand_in: StandIn, database_url: str, tmp_path: Path
-) -> AsyncIterator[Team]:
-    async with slack_team(stand_in, database_url, tmp_path, transport=request.param) as opened:
-        yield opened
-        await opened.quiet()
-        await opened.check_invariants()
-
-
-@pytest.fixture
-async def socket_team(stand_in: StandIn, database_url: str, tmp_path: Path) -> AsyncIterator[Team]:
-    async with slack_team(stand_in, database_url, tmp_path) as opened:
-        yield opened
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+OVER_SOCKET = pytest.mark.parametrize("stage", ["socket"], indirect=True)
 
 
 SUBTYPES = (
@@ -54,19 +36,12 @@ SUBTYPES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("subtype", SUBTYPES)
-async def test_trap_01(socket_team: Team, subtype: str) -> None:
+async def test_trap_01(team: Team) -> None:
     """bolt-python#495, #299, #326: a message of any subtype is acknowledged at the first attempt."""
-    event = {
-        "type": "message",
-        "subtype": subtype,
-        "channel": "C0GEN",
-        "user": "U0ADA",
-        "text": "x",
-        "ts": "1.0",
-    }
-    sent = await socket_team.slack.do("event", event=event)
-    assert (sent["acked"], len(sent["attempts"])) == (True, 1)
+    said = {"type": "message", "channel": "C0GEN", "user": "U0ADA", "text": "x", "ts": "1.0"}
+    for subtype in SUBTYPES:
+        sent = await team.slack.do("event", event={**said, "subtype": subtype})
+        assert (subtype, sent["acked"], len(sent["attempts"])) == (subtype, True, 1)
 
 
 async def test_trap_02(team: Team) -> None:
@@ -98,55 +73,56 @@ async def test_trap_04(team: Team, only: str) -> None:
     assert (await team.ended(LEAVE)).state == "answered"
 
 
-async def test_trap_05(stand_in: StandIn, database_url: str, tmp_path: Path) -> None:
+async def test_trap_05(spare: StandIn, database_url: str, tmp_path: Path) -> None:
     """bolt-python#868, #1027, #1355: the listener only stores, so that a slow answer delays no acknowledgement."""
-    async with slack_team(stand_in, database_url, tmp_path, queues=()) as team:
+    async with slack_team(spare, database_url, tmp_path, queues=()) as team:
         await team.slack.say("U0ADA", "C0GEN", f"{BOT} {LEAVE}")
         assert (await team.question(LEAVE)).state == "received"
         events = [d for d in (await team.slack.world())["deliveries"] if d["kind"] == "event"]
         assert all(d["acked_after"] < 1.5 for d in events)
 
 
-async def test_trap_06(stand_in: StandIn, database_url: str, tmp_path: Path) -> None:
+async def test_trap_06(spare: StandIn, database_url: str, tmp_path: Path) -> None:
     """bolt-js#2487, #2188; hermes-agent#40064: replayed minutes later and after a restart, nothing is asked again."""
-    async with slack_team(stand_in, database_url, tmp_path) as team:
+    async with slack_team(spare, database_url, tmp_path) as team:
         ts = await team.asked()
         await team.slack.do("wind", seconds=368)
         await team.slack.do("replay_events")
         await team.quiet()
-    async with slack_team(stand_in, database_url, tmp_path, fresh=False) as team:
+    async with slack_team(spare, database_url, tmp_path, fresh=False) as team:
         await team.slack.do("replay_events")
         await team.quiet()
         assert len(await team.answers("C0GEN", ts)) == 1
         await team.check_invariants()
 
 
-async def test_trap_07(socket_team: Team) -> None:
+@OVER_SOCKET
+async def test_trap_07(team: Team) -> None:
     """bolt-python#448, #1071: a second process on the same app token takes a part; the doctor counts them."""
-    second = asyncio.create_task(socket_team.listener.run_socket())
+    second = asyncio.create_task(team.listener.run_socket())
     try:
 
         async def both() -> bool:
-            return int((await socket_team.slack.world())["connections"]) == 2
+            return int((await team.slack.world())["connections"]) == 2
 
-        await socket_team.slack.until(both)
-        findings = await examine_slack(socket_team.app, socket_team.house)
+        await team.slack.until(both)
+        findings = await examine_slack(team.app, team.house)
         (connection,) = [f for f in findings if f.name == "slack connection"]
         assert "2 processes share" in connection.detail
         for number in range(6):  # whichever connection gets an event, it is answered
-            await socket_team.slack.say("U0ADA", "C0GEN", f"{BOT} What does ERR_0042 mean? ({number})")
-            await socket_team.ended(f"({number})")
+            await team.slack.say("U0ADA", "C0GEN", f"{BOT} What does ERR_0042 mean? ({number})")
+            await team.ended(f"({number})")
     finally:
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
 
 
 async def test_trap_08(
-    stand_in: StandIn, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spare: StandIn, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """bolt-python#1529, #417: an idle connection is kept awake by calls, and a lost one is made anew."""
     monkeypatch.setattr(listen, "KEEP_ALIVE", 0.3)
-    async with slack_team(stand_in, database_url, tmp_path) as team:
+    async with slack_team(spare, database_url, tmp_path) as team:
         before = len(await team.slack.calls("auth.test"))
 
         async def kept_alive() -> bool:
@@ -157,23 +133,24 @@ async def test_trap_08(
         await team.asked()
 
 
-async def test_trap_09(stand_in: StandIn, database_url: str, tmp_path: Path) -> None:
+async def test_trap_09(spare: StandIn, database_url: str, tmp_path: Path) -> None:
     """node-slack-sdk#1654: a process that ends closes its connection, so that restarts leak none."""
     for _ in range(3):
-        async with slack_team(stand_in, database_url, tmp_path):
+        async with slack_team(spare, database_url, tmp_path):
             pass
 
     async def none() -> bool:
-        return int((await stand_in.world())["connections"]) == 0
+        return int((await spare.world())["connections"]) == 0
 
-    await stand_in.until(none)
+    await spare.until(none)
 
 
-async def test_trap_10(socket_team: Team, caplog: pytest.LogCaptureFixture) -> None:
+@OVER_SOCKET
+async def test_trap_10(team: Team, caplog: pytest.LogCaptureFixture) -> None:
     """java-slack-sdk#1256: Slack's regular refresh is no alarm, and nothing is lost over it."""
     with caplog.at_level(logging.WARNING):
-        await socket_team.slack.do("disconnect", reason="refresh_requested", close=False)
-        await socket_team.asked()
+        await team.slack.do("disconnect", reason="refresh_requested", close=False)
+        await team.asked()
     assert [r for r in caplog.records if r.name.startswith(("slack", "signoff"))] == []
 
 
@@ -220,9 +197,9 @@ async def test_trap_14(team: Team) -> None:
     assert download["arguments"]["Authorization"].startswith("Bearer xoxb-")
 
 
-async def test_trap_15(stand_in: StandIn, database_url: str, tmp_path: Path) -> None:
+async def test_trap_15(spare: StandIn, database_url: str, tmp_path: Path) -> None:
     """bolt-js#2585, deno-slack-sdk#285, eve#1531: a sign-in page in place of the file is recognised, not indexed."""
-    async with slack_team(stand_in, database_url, tmp_path) as team:
+    async with slack_team(spare, database_url, tmp_path) as team:
         await uploaded(team, "rules.md", b"<!DOCTYPE html><title>Slack</title>", "sign-in page")
         await uploaded(team, "plan.pdf", b"no pdf at all", "not what its ending says")
         await uploaded(team, "tune.mp3", b"ID3", "cannot read")
@@ -239,7 +216,7 @@ async def test_trap_16(team: Team) -> None:
 
 async def test_trap_17(team: Team) -> None:
     """python-slack-sdk#805, #1094: a 429 is waited for, and the answer comes once."""
-    await team.slack.do("fault", method="chat.postMessage", kind="ratelimited", times=2, retry_after=1)
+    await team.slack.do("fault", method="chat.postMessage", kind="ratelimited", retry_after=1)
     ts = await team.asked()
     assert len(await team.answers("C0GEN", ts)) == 1
 
@@ -281,15 +258,15 @@ async def test_trap_18(team: Team) -> None:
 
 
 async def test_a_stream_of_a_process_that_died_is_completed(
-    stand_in: StandIn, database_url: str, tmp_path: Path
+    spare: StandIn, database_url: str, tmp_path: Path
 ) -> None:
     """The message that a killed process began to stream is the one that the answer fills after the restart."""
-    async with slack_team(stand_in, database_url, tmp_path) as team:
+    async with slack_team(spare, database_url, tmp_path) as team:
         ts, _ = await team.held()
         row = await team.question(CONTRACT)
         address, begun = await streaming(team, ts, row.id)
-        team.house._streams.clear()  # what a kill leaves: nothing of it in memory
-    async with slack_team(stand_in, database_url, tmp_path, fresh=False) as team:
+        team.house.streams._running.clear()  # what a kill leaves: nothing of it in memory
+    async with slack_team(spare, database_url, tmp_path, fresh=False) as team:
         await team.slack.do("wind", seconds=301)
         sent = await team.house.send(f"answer:{row.id}", address, Reply("answer", "Fifteen days.", "en"))
         assert Posted.parse(sent).parts == (begun["ts"],)
@@ -328,12 +305,12 @@ async def test_trap_21(team: Team) -> None:
 
 
 @pytest.mark.parametrize("transport", ["socket", "http"])
-async def test_trap_22(stand_in: StandIn, database_url: str, tmp_path: Path, transport: str) -> None:
+async def test_trap_22(spare: StandIn, database_url: str, tmp_path: Path, transport: str) -> None:
     """hermes-agent#100408: buttons work after a restart, and a click without the right gets a sentence."""
-    async with slack_team(stand_in, database_url, tmp_path, transport=transport) as team:
+    async with slack_team(spare, database_url, tmp_path, transport=transport) as team:
         _, card = await team.held()
         await team.quiet()
-    async with slack_team(stand_in, database_url, tmp_path, transport=transport, fresh=False) as team:
+    async with slack_team(spare, database_url, tmp_path, transport=transport, fresh=False) as team:
         await team.slack.do("channel", id="C0REVIEW", add=["U0LIN"])
         await team.slack.click("U0LIN", "C0REVIEW", card["ts"], "review:approve")
         await team.slack.until_seen("U0LIN", "C0REVIEW", "not on the list of reviewers")
@@ -380,14 +357,14 @@ async def test_trap_25(team: Team) -> None:
     assert {action for action in done["actions"] if action.startswith("review:")} == set()
 
 
-async def test_trap_26(stand_in: StandIn, database_url: str, tmp_path: Path) -> None:
+async def test_trap_26(spare: StandIn, database_url: str, tmp_path: Path) -> None:
     """curie#766, Archon#2529: a decision made while no worker runs is carried out by the next one, in its thread."""
-    async with slack_team(stand_in, database_url, tmp_path) as team:
+    async with slack_team(spare, database_url, tmp_path) as team:
         ts, card = await team.held()
-    async with slack_team(stand_in, database_url, tmp_path, fresh=False, queues=()) as team:
+    async with slack_team(spare, database_url, tmp_path, fresh=False, queues=()) as team:
         await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:approve")
         assert (await team.review()).state == "approved"
-    async with slack_team(stand_in, database_url, tmp_path, fresh=False) as team:
+    async with slack_team(spare, database_url, tmp_path, fresh=False) as team:
         await team.slack.until_seen("U0ADA", "C0GEN", "45", thread=ts)
 
 
@@ -428,10 +405,10 @@ async def test_a_lost_confirmation_is_looked_up(team: Team) -> None:
 
 
 async def test_without_the_scope_to_look_nothing_is_repeated(
-    stand_in: StandIn, database_url: str, tmp_path: Path
+    spare: StandIn, database_url: str, tmp_path: Path
 ) -> None:
     """With the minimal manifest an answer whose result is unknown stays unknown, and is there once."""
-    async with slack_team(stand_in, database_url, tmp_path, manifest="slack-minimal.yaml") as team:
+    async with slack_team(spare, database_url, tmp_path, manifest="slack-minimal.yaml") as team:
         await team.slack.do("fault", method="chat.postMessage", kind="lost")
         ts = await team.asked()
         row = await team.question(LEAVE)
@@ -447,38 +424,40 @@ async def test_without_the_scope_to_look_nothing_is_repeated(
 @pytest.mark.parametrize("kind", ["status", "html"])
 async def test_a_broken_slack_is_tried_again(team: Team, kind: str) -> None:
     """A 500 or a page of HTML in place of an answer is tried again after a look."""
-    await team.slack.do("fault", method="chat.postMessage", kind=kind, times=2, status=502)
+    await team.slack.do("fault", method="chat.postMessage", kind=kind, status=502)
     ts = await team.asked()
     assert len(await team.answers("C0GEN", ts)) == 1
 
 
-async def test_a_database_that_is_down_is_not_acknowledged(socket_team: Team) -> None:
+async def test_a_database_that_is_down_is_not_acknowledged(
+    spare: StandIn, database_url: str, tmp_path: Path
+) -> None:
     """What cannot be stored is not acknowledged, and Slack's next attempt is stored."""
-    store = socket_team.app.store
-    accept = store.inbox.accept
-    failures = 2
+    async with slack_team(spare, database_url, tmp_path) as team:
+        accept, failures = team.app.store.inbox.accept, 2
 
-    async def failing(message: Any) -> Any:
-        nonlocal failures
-        failures -= 1
-        if failures >= 0:
-            raise OSError("the database is away")
-        return await accept(message)
+        async def failing(*message: Any, **more: Any) -> Any:
+            nonlocal failures
+            failures -= 1
+            if failures >= 0:
+                raise OSError("the database is away")
+            return await accept(*message, **more)
 
-    object.__setattr__(store.inbox, "accept", failing)
-    await socket_team.slack.do("set", ack_seconds=0.5)
-    waiting = asyncio.create_task(socket_team.slack.say("U0ADA", "C0GEN", f"{BOT} {LEAVE}"))
-    await asyncio.sleep(1.5)
-    await socket_team.slack.do("wind", seconds=61)
-    await waiting
-    assert (await socket_team.ended(LEAVE)).state == "answered"
+        object.__setattr__(team.app.store.inbox, "accept", failing)
+        await team.slack.do("set", ack_seconds=0.3)
+        waiting = asyncio.create_task(team.slack.say("U0ADA", "C0GEN", f"{BOT} {LEAVE}"))
+        await asyncio.sleep(0.8)
+        await team.slack.do("wind", seconds=61)
+        await waiting
+        assert (await team.ended(LEAVE)).state == "answered"
+        await team.quiet()
 
 
 async def test_without_a_signature_nothing_is_taken(
-    stand_in: StandIn, database_url: str, tmp_path: Path
+    spare: StandIn, database_url: str, tmp_path: Path
 ) -> None:
     """A payload that was not signed with our secret is refused, and its text is in no log."""
-    async with slack_team(stand_in, database_url, tmp_path, transport="http", queues=()) as team:
+    async with slack_team(spare, database_url, tmp_path, transport="http", queues=()) as team:
         await team.slack.do("forge", text=f"{BOT} a forged question")
         await team.quiet()
         assert await team.app.store.conversations.list("slack") == []
@@ -491,6 +470,7 @@ async def findings(team: Team) -> dict[str, str]:
     return {f.name: f.detail for f in await examine_slack(team.app, team.house) if not f.ok}
 
 
+@OVER_SOCKET
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -502,22 +482,23 @@ async def findings(team: Team) -> dict[str, str]:
     ],
 )
 async def test_the_doctor_tells_what_is_wrong_with_the_review_channel(
-    socket_team: Team, change: dict[str, Any], said: str
+    team: Team, change: dict[str, Any], said: str
 ) -> None:
     """Not in the channel, shared, public, or a reviewer missing: each is said, with the fix."""
-    assert await findings(socket_team) == {}
-    await socket_team.slack.do("channel", id="C0REVIEW", **change)
-    socket_team.house.people._kept.clear()
-    assert said in (await findings(socket_team))["slack review channel C0REVIEW"]
+    assert await findings(team) == {}
+    await team.slack.do("channel", id="C0REVIEW", **change)
+    team.house.people._kept.clear()
+    assert said in (await findings(team))["slack review channel C0REVIEW"]
 
 
-async def test_the_doctor_tells_a_missing_scope(socket_team: Team) -> None:
+async def test_the_doctor_tells_a_missing_scope(spare: StandIn, database_url: str, tmp_path: Path) -> None:
     """A scope that nothing works without is named, with the manifest as the remedy."""
-    content = Manifest.read(ROOT / "manifests/slack.yaml").content
-    content["oauth_config"]["scopes"]["bot"].remove("users:read")
-    await socket_team.slack.do("reset", manifest=content)
-    socket_team.house.people._identity = None
-    assert (await findings(socket_team))["slack scopes"] == "missing: users:read"
+    async with slack_team(spare, database_url, tmp_path, queues=()) as team:
+        content = Manifest.read(ROOT / "manifests/slack.yaml").content
+        content["oauth_config"]["scopes"]["bot"].remove("users:read")
+        await team.slack.do("reset", manifest=content)
+        team.house.people._identity = None
+        assert (await findings(team))["slack scopes"] == "missing: users:read"
 
 
 @pytest.mark.parametrize(
@@ -529,12 +510,12 @@ async def test_the_doctor_tells_a_missing_scope(socket_team: Team) -> None:
     ],
 )
 async def test_the_doctor_tells_wrong_tokens_and_a_dead_connection(
-    stand_in: StandIn, database_url: str, tmp_path: Path, changed: dict[str, Any], name: str, said: str
+    spare: StandIn, database_url: str, tmp_path: Path, changed: dict[str, Any], name: str, said: str
 ) -> None:
     """Wrong bot token, wrong app token, and a serving process that is not there are told apart; with a wrong token
     the listener refuses to start."""
-    await stand_in.do("reset")
-    chosen = settings_for(stand_in, tmp_path, socket=True)
+    await spare.do("reset")
+    chosen = settings_for(spare, tmp_path, socket=True)
     assert chosen.slack is not None
     chosen = chosen.model_copy(update={"slack": chosen.slack.model_copy(update=changed)})
     async with open_app(chosen, database_url, Parts(embedder=HashEmbedder())) as app:

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from tests.emulators.slack.world import Json, World
 
-LADDER = (0.0, 60.0, 300.0)  # seconds after the attempt before it
+LADDER = (0.0, 60.0, 300.0)  # seconds after the attempt before it; `Delivery.ladder` may be compressed
 CONNECTIONS = 10
 TICK = 0.01
 ENVELOPE = {"event": "events_api", "interactive": "interactive", "command": "slash_commands"}
@@ -35,6 +35,9 @@ class Faults:
     late: float = 0.0  # seconds that the next click spends on its way, of the trigger's three
     zombie: bool = False  # connections stay open and deliver nothing
     break_before_ack: int = 0  # connections that end as soon as the payload was sent
+    dumb: int = 0  # connections that open and then say nothing, not even hello
+    copies: tuple[int, int] = (1, 1)  # how often each event arrives, at least and at most
+    spread: float = 0.0  # seconds over which those copies come
 
 
 @dataclass
@@ -58,6 +61,7 @@ class Parcel:
             "kind": self.kind,
             "type": event.get("type") or self.body.get("type") or self.body.get("command"),
             "subtype": event.get("subtype"),
+            "ts": event.get("ts"),
             "id": self.identity,
             "attempts": self.attempts,
             "acked": self.acked,
@@ -68,18 +72,20 @@ class Parcel:
 
 
 class Delivery:
-    """`url` is where HTTP deliveries go; empty means Socket Mode."""
+    """`urls` is where HTTP deliveries go, each to any of them, as behind a load balancer; none means Socket Mode."""
 
     def __init__(self, world: World, secret: str, ack_seconds: float) -> None:
         self.world = world
         self.secret = secret
         self.ack_seconds = ack_seconds
-        self.url = ""
+        self.urls: tuple[str, ...] = ()
+        self.ladder = LADDER
         self.faults = Faults()
         self.sockets: list[web.WebSocketResponse] = []
         self.parcels: list[Parcel] = []
         self._acks: dict[str, asyncio.Future[Json]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._session: aiohttp.ClientSession | None = None
 
     # --- sending
 
@@ -92,11 +98,14 @@ class Delivery:
         if kind == "event" and self.faults.duplicates:
             self.faults.duplicates -= 1
             self.repeat(parcel)
+        if kind == "event":
+            for _ in range(self.world.random.randint(*self.faults.copies) - 1):
+                self.repeat(parcel, after=self.world.random.uniform(0.0, self.faults.spread))
         return parcel
 
-    def repeat(self, parcel: Parcel) -> Parcel:
+    def repeat(self, parcel: Parcel, *, after: float = 0.0) -> Parcel:
         """The same payload once more, as after a reconnect: same event id, a new envelope."""
-        again = Parcel(parcel.kind, parcel.body, parcel.identity, self.world.clock.now())
+        again = Parcel(parcel.kind, parcel.body, parcel.identity, self.world.clock.now() + after)
         self.parcels.append(again)
         self._start(self._deliver(again))
         return again
@@ -108,23 +117,23 @@ class Delivery:
 
     async def _deliver(self, parcel: Parcel) -> None:
         reason = ""
-        for number in range(len(LADDER) + 1):
+        for number in range(len(self.ladder) + 1):
             while self.world.clock.now() < parcel.due:
                 await asyncio.sleep(TICK)
             attempt: Json = {"at": self.world.clock.now(), "number": number, "reason": reason}
             parcel.attempts.append(attempt)
             began = time.perf_counter()
             answer = await self._attempt(parcel, number, reason)
-            attempt["outcome"] = answer["outcome"]
+            attempt |= {"outcome": answer["outcome"], "took": time.perf_counter() - began}
             if answer["outcome"] == "acked":
                 parcel.acked, parcel.response = True, answer["payload"]
-                parcel.acked_after = time.perf_counter() - began
+                parcel.acked_after = attempt["took"]
                 break
-            if answer.get("no_retry") or parcel.kind != "event" or number == len(LADDER):
+            if answer.get("no_retry") or parcel.kind != "event" or number == len(self.ladder):
                 parcel.given_up = True  # a click or command is not repeated: the person sees a warning
                 break
             reason = "http_timeout" if answer["outcome"] == "timeout" else "http_error"
-            parcel.due = self.world.clock.now() + LADDER[number]
+            parcel.due = self.world.clock.now() + self.ladder[number]
         parcel.done.set()
 
     async def _attempt(self, parcel: Parcel, number: int, reason: str) -> Json:
@@ -132,7 +141,7 @@ class Delivery:
             self.world.clock.wind(self.faults.late)
             self.faults.late = 0.0
         answer = await (
-            self._http(parcel, number, reason) if self.url else self._socket(parcel, number, reason)
+            self._http(parcel, number, reason) if self.urls else self._socket(parcel, number, reason)
         )
         if answer["outcome"] == "acked" and self.faults.lose_acks:
             self.faults.lose_acks -= 1
@@ -178,6 +187,11 @@ class Delivery:
             await socket.send_json({"type": "disconnect", "reason": "too_many_websockets"})
             await socket.close()
             return
+        if self.faults.dumb:
+            self.faults.dumb -= 1
+            async for _ in socket:
+                continue
+            return
         self.sockets.append(socket)
         await socket.send_json(
             {
@@ -215,12 +229,8 @@ class Delivery:
         )
         if number:
             headers |= {"X-Slack-Retry-Num": str(number), "X-Slack-Retry-Reason": reason}
-        limit = aiohttp.ClientTimeout(total=self.ack_seconds)
         try:
-            async with (
-                aiohttp.ClientSession(timeout=limit) as session,
-                session.post(self.url, data=body.encode(), headers=headers) as response,
-            ):
+            async with await self._post(body.encode(), headers) as response:
                 text = await response.text()
                 if not 200 <= response.status < 300:
                     no_retry = response.headers.get("X-Slack-No-Retry") == "1"
@@ -231,6 +241,19 @@ class Delivery:
             return {"outcome": "acked", "payload": None}
         kind = response.headers.get("Content-Type", "")
         return {"outcome": "acked", "payload": json.loads(text) if "json" in kind else {"text": text}}
+
+    async def _post(self, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        """To one of the addresses; where nobody listens, to the next, as a load balancer does."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        limit = aiohttp.ClientTimeout(total=self.ack_seconds)
+        addresses = self.world.random.sample(self.urls, len(self.urls))
+        for address in addresses[:-1]:
+            try:
+                return await self._session.post(address, data=body, headers=headers, timeout=limit)
+            except aiohttp.ClientConnectorError:
+                continue
+        return await self._session.post(addresses[-1], data=body, headers=headers, timeout=limit)
 
     def encode(self, kind: str, body: Json) -> str:
         """Events are JSON, clicks a form field `payload`, commands a form."""
@@ -243,9 +266,21 @@ class Delivery:
         digest = hmac.new(self.secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
         return {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": f"v0={digest}"}
 
+    async def begin_again(self, world: World) -> None:
+        """Nothing under way, nothing wrong, another workspace; the connections stay."""
+        for task in (tasks := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.world, self.faults, self.ladder = world, Faults(), LADDER
+        self.parcels.clear()
+        self._acks.clear()
+
     async def stop(self) -> None:
         for task in list(self._tasks):
             task.cancel()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
         for socket in list(self.sockets):
             await socket.close()
         self.sockets.clear()

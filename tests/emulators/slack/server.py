@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.emulators.slack.delivery import Delivery, Faults
 from tests.emulators.slack.driver import Driver, NotPossible
 from tests.emulators.slack.limits import Refused, check_message
 from tests.emulators.slack.scopes import METHODS, Manifest
-from tests.emulators.slack.world import BOT_USER, RESPONSE_SECONDS, RESPONSE_USES, Channel, Json, World
+from tests.emulators.slack.world import BOT_USER, RESPONSE_SECONDS, RESPONSE_USES, Channel, Json, User, World
 
 # Calls a minute: https://docs.slack.dev/apis/web-api/rate-limits. chat.postMessage is one a second and channel.
 TIERS: dict[str, int] = {
@@ -49,6 +50,14 @@ class Fault:
     retry_after: int = 1
 
 
+@dataclass
+class Odds:
+    """Trouble by chance on every call of a method: the shares refused with 429, and lost after their effect."""
+
+    ratelimited: float = 0.0
+    lost: float = 0.0
+
+
 class Server:
     """One workspace behind one port."""
 
@@ -70,13 +79,14 @@ class Server:
         )
         self._fill(manifest)
 
-    def _fill(self, manifest: Manifest) -> None:
+    def _fill(self, manifest: Manifest, delivery: Delivery | None = None) -> None:
         self.manifest = manifest
         self.world = World()
         self.world.base = self.base
-        self.delivery = Delivery(self.world, self.secret, self.ack_seconds)
+        self.delivery = delivery or Delivery(self.world, self.secret, self.ack_seconds)
         self.driver = Driver(self.world, self.delivery, manifest)
         self.faults: dict[str, Fault] = {}
+        self.odds = Odds()
         self.rates = False
         self._recent: dict[str, deque[float]] = {}
         self._tickets: set[str] = set()
@@ -158,9 +168,15 @@ class Server:
     def _fault(self, name: str) -> Fault | None:
         fault = self.faults.get(name)
         if fault is None or fault.times <= 0:
-            return None
+            return self._chance()
         fault.times -= 1
         return fault
+
+    def _chance(self) -> Fault | None:
+        drawn = self.world.random.random()
+        if drawn < self.odds.ratelimited:
+            return Fault("ratelimited")
+        return Fault("lost") if drawn < self.odds.ratelimited + self.odds.lost else None
 
     def _limited(self, name: str, arguments: Json) -> int:
         if not self.rates:
@@ -217,7 +233,7 @@ class Server:
         entry: Json = {"method": "(response_url)", "arguments": body, "at": self.world.clock.now()}
         self.world.calls.append(entry)
         fault = self._fault("(response_url)")
-        if fault:
+        if fault and fault.kind != "lost":
             return _failed(fault)
         if known is None or self.world.clock.now() - known["at"] > RESPONSE_SECONDS:
             return web.Response(status=404, text="expired_url")
@@ -228,6 +244,9 @@ class Server:
             self._respond(known, body)
         except Refused as refused:
             return web.Response(status=400, text=refused.code)
+        if fault:
+            assert request.transport is not None
+            request.transport.close()
         return web.Response(text="ok")
 
     def _respond(self, known: Json, body: Json) -> None:
@@ -274,16 +293,31 @@ class Server:
             return web.json_response({"ok": False, "error": str(error)})
         return web.json_response({"ok": True, "result": result})
 
+    async def do_steps(self, steps: Sequence[Json], seconds: float = 0.0) -> list[Any]:
+        """Many steps of the people, evenly over `seconds`, none waiting for another; their results in order."""
+        began, done = time.monotonic(), []
+        for number, step in enumerate(steps):
+            await asyncio.sleep(began + number * seconds / len(steps) - time.monotonic())
+            values = {key: value for key, value in step.items() if key != "do"}
+            done.append(asyncio.ensure_future(getattr(self.driver, step["do"])(**values)))
+        return list(await asyncio.gather(*done))
+
     async def do_reset(self, manifest: Json | None = None, url: str = "") -> Json:
         """An empty workspace again; `url` receives signed HTTP, none means Socket Mode."""
         await self.delivery.stop()
         self._fill(Manifest(manifest) if manifest else self.manifest)
-        self.delivery.url = url
+        return await self.do_listen(url)
+
+    async def do_empty(self) -> Json:
+        """An empty workspace for the app that is connected."""
+        self._fill(self.manifest, self.delivery)
+        await self.delivery.begin_again(self.world)
+        self.delivery.ack_seconds = self.ack_seconds
         return {}
 
-    async def do_listen(self, url: str) -> Json:
-        """Where signed HTTP goes from now on."""
-        self.delivery.url = url
+    async def do_listen(self, url: str = "", addresses: Sequence[str] = ()) -> Json:
+        """Where signed HTTP goes from now on: to `url`, or to any of `addresses`."""
+        self.delivery.urls = tuple(addresses) or tuple(filter(None, (url,)))
         return {}
 
     async def do_wind(self, seconds: float) -> Json:
@@ -292,6 +326,10 @@ class Server:
 
     async def do_fault(self, method: str, **fault: Any) -> Json:
         self.faults[method] = Fault(**fault)
+        return {}
+
+    async def do_odds(self, ratelimited: float = 0.0, lost: float = 0.0) -> Json:
+        self.odds = Odds(ratelimited, lost)
         return {}
 
     async def do_trouble(self, **faults: Any) -> Json:
@@ -341,13 +379,21 @@ class Server:
         return {}
 
     async def do_set(
-        self, rates: bool | None = None, revoked: bool | None = None, ack_seconds: float | None = None
+        self,
+        rates: bool | None = None,
+        revoked: bool | None = None,
+        ack_seconds: float | None = None,
+        ladder: Sequence[float] = (),
     ) -> Json:
         self.rates = self.rates if rates is None else rates
         self.world.revoked = self.world.revoked if revoked is None else revoked
         if ack_seconds is not None:
             self.delivery.ack_seconds = ack_seconds
+        self.delivery.ladder = tuple(ladder) or self.delivery.ladder
         return {}
+
+    async def do_connections(self) -> int:
+        return len([socket for socket in self.delivery.sockets if not socket.closed])
 
     async def do_channel(self, id: str, **values: Any) -> Json:
         """Make or change a channel; `add` and `take` are members."""
@@ -363,6 +409,8 @@ class Server:
         return self.world.files[id]
 
     async def do_user(self, id: str, **values: Any) -> Json:
+        """Make or change a person."""
+        self.world.users.setdefault(id, User(id, id.lower()))
         for key, value in values.items():
             setattr(self.world.users[id], key, value)
         return self.world.users[id].public()

@@ -57,7 +57,10 @@ def users_info(world: World, manifest: Manifest, arguments: Json) -> Json:
     user = world.users.get(arguments.get("user", ""))
     if user is None:
         raise Refused("user_not_found")
-    return {"user": user.public()}
+    shown = user.public()
+    if "users:read.email" not in manifest.scopes:
+        del shown["profile"]["email"]
+    return {"user": shown}
 
 
 @method("usergroups.users.list")
@@ -349,6 +352,7 @@ def _chunk(message: Json, chunk: Json) -> str:
         message["streaming"]["tasks"][chunk["id"]] = chunk
     elif kind == "blocks":
         check_blocks(chunk["blocks"], MESSAGE_TYPES)
+        message["blocks"] += chunk["blocks"]
     elif kind != "plan_update":
         raise Refused("invalid_chunks", str(kind))
     return ""

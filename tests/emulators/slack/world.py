@@ -72,7 +72,12 @@ class User:
             "is_bot": self.is_bot,
             "is_app_user": False,
             "locale": "en-US",
-            "profile": {"real_name": self.name.title(), "display_name": self.name},
+            "is_email_confirmed": True,
+            "profile": {
+                "real_name": self.name.title(),
+                "display_name": self.name,
+                "email": f"{self.name}@signoff.example",
+            },
         }
 
 

@@ -1,0 +1,104 @@
+"""The streams of a process by question, and what is left of those of a process that died."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import structlog
+
+from bot.messages import NotTaken, Progress, Reply
+from bot.slack.calls import Calls
+from bot.slack.posted import Posted
+from bot.slack.render import Message, first_sentence, said
+from bot.slack.stream import Stream
+from bot.words import Words
+from store.deliveries import Deliveries, NewDelivery
+
+log = structlog.get_logger(__name__)
+
+FILLING = ("answer", "held")  # purposes whose message the stream already is
+
+
+class Streams:
+    """One for a house."""
+
+    def __init__(self, calls: Calls, words: Words, deliveries: Deliveries) -> None:
+        self._calls, self._words, self._deliveries = calls, words, deliveries
+        self._running: dict[str, Stream] = {}
+
+    async def close(self) -> None:
+        for stream in list(self._running.values()):
+            await stream.finish()
+        self._running.clear()
+
+    async def tell(self, address: Mapping[str, Any], progress: Progress) -> None:
+        """Show a step or a finished sentence. Never waits for Slack, and loses what Slack does not take."""
+        question = progress.question_id
+        if progress.step == "stopped":
+            await self._stopped(question, address)
+            return
+        stream = self._running.get(question)
+        if stream is None:
+            if address.get("response_url"):
+                return  # an ephemeral answer has no place for it
+            stream = Stream(self._calls, self._words, address, question, self._recorder(question, address))
+            self._running[question] = stream
+        stream.tell(progress.step, progress.text)
+
+    async def finished(self, purpose: str) -> list[str]:
+        """The ts of the messages that streaming began for this question and that nothing has filled yet."""
+        kind, _, rest = purpose.partition(":")
+        if kind not in FILLING:
+            return []
+        question_id = rest.split(":")[0]
+        stream = self._running.pop(question_id, None)
+        if stream is not None and (parts := await stream.finish()):
+            return parts
+        rows = await self._deliveries.for_question(question_id)
+        begun = next((row.message_id for row in rows if row.kind == "stream" and row.message_id), None)
+        if begun is None:
+            return []
+        parts = list(Posted.parse(begun).parts)
+        filled = [row.message_id for row in rows if row.message_id and row.kind != "stream"]
+        return [] if any(parts[0] in message for message in filled) else parts
+
+    async def remove(self, channel: str, parts: list[str]) -> None:
+        """Take away messages of a stream that the answer did not need."""
+        for ts in parts:
+            try:
+                await self._calls(self._calls.client.chat_delete, channel=channel, ts=ts)
+            except (NotTaken, OSError) as error:
+                log.warning("stream.left", error=str(error))
+
+    async def _stopped(self, question: str, address: Mapping[str, Any]) -> None:
+        """Its asker took the question back: what was begun ends with a sentence that says so."""
+        stream = self._running.pop(question, None)
+        parts = await stream.finish(clear=True) if stream is not None else []
+        if not parts:
+            return
+        text = self._words(str(address.get("language") or "en"), "slack.withdrawn")
+        ended = Message(first_sentence(text), tuple(said(text)))
+        await self.remove(str(address["channel"]), parts[1:])
+        await self._calls(
+            self._calls.client.chat_update, channel=address["channel"], ts=parts[0], **ended.arguments()
+        )
+
+    def _recorder(
+        self, question_id: str, address: Mapping[str, Any]
+    ) -> Callable[[list[str]], Awaitable[None]]:
+        """A stream's messages are a delivery row as soon as they have a ts: after a crash the answer fills them."""
+        purpose = f"stream:{question_id}"
+
+        async def record(parts: list[str]) -> None:
+            row = await self._deliveries.put(
+                NewDelivery(
+                    purpose=purpose,
+                    platform="slack",
+                    kind="stream",
+                    address=dict(address),
+                    content=Reply("notice", "", "en").to_json(),
+                    question_id=question_id,
+                )
+            )
+            await self._deliveries.sent(row.id, str(Posted(str(address["channel"]), tuple(parts), purpose)))
+
+        return record
