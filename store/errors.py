@@ -50,6 +50,11 @@ class EmbeddingFailed(StoreError):
     """The embedding model did not answer. Search goes on with keywords alone until it does."""
 
 
+class RerankFailed(StoreError):
+    """The reranking endpoint did not give a usable order. Check SIGNOFF_RERANK_BASE_URL and SIGNOFF_RERANK_MODEL; until
+    it does, passages stay in the order that search put them in."""
+
+
 class IngestError(StoreError):
     """The document could not be read.
 

@@ -35,14 +35,18 @@ class Passage:
     keyword_rank: int | None = None
     similarity: float | None = None
     bm25: float | None = None
+    # Why it is where it is: what each leg added to `score`, by name (see `store.ranking.shares`).
+    shares: Mapping[str, float] = field(default_factory=dict)
+    reranked: float | None = None  # the reranker's judgement, on its own scale; None without one
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Passages best first, and how sure search is that they answer.
 
-    `confidence` is in [0, 1], calibrated per embedding space where `calibrated` is true; `degraded` names what
-    was missing ("embedding": keywords alone); `timings` are milliseconds by step ("embed", "sql", "rank").
+    `confidence` is in [0, 1], calibrated per embedding space where `calibrated` is true; `degraded` names what was
+    missing ("embedding": keywords alone; "rerank": in the order of the search); `timings` are milliseconds by step
+    ("embed", "sql", "rank", "rerank").
     """
 
     passages: tuple[Passage, ...]

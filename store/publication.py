@@ -197,7 +197,13 @@ async def _write(
         ids = [row.id for row in added]
         vectors = edition.vectors[start : start + BATCH]
         embedded = [
-            {"space_id": space_id, "chunk_id": chunk_id, "version_id": version_id, "vector": vector}
+            {
+                "space_id": space_id,
+                "chunk_id": chunk_id,
+                "version_id": version_id,
+                "vector": vector,
+                "language": edition.language,
+            }
             for chunk_id, vector in zip(ids, vectors, strict=True)
             if vector is not None
         ]

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rank_bm25 import BM25Okapi
 
@@ -26,6 +26,7 @@ __all__ = [
     "rank",
     "reciprocal_ranks",
     "selective",
+    "shares",
 ]
 
 # Okapi's constants; swept over k1 .9 to 1.5 and b .4 to .75 on six sets, all within .01 of each other.
@@ -43,6 +44,10 @@ FEWEST_TERMS = 2
 # (by idf) and without an identifier a match is chance. Fused without this they dragged en→zh from .939 to .840.
 FOREIGN_COVERAGE = 0.5
 _IDENTIFIER = re.compile(r"(?=.*\d)(?=.*\D)|[a-z]+[+#]+")
+# The legs that are fused, in order: vectors of the question's language and of the other, keywords, and those few that
+# hold what the question names exactly.
+LEGS = ("vector", "vector, other language", "keywords", "named exactly")
+EXPLAINED = 10  # of a result say why
 # A clause or code that more passages hold names a topic, not a place.
 FEW_HOLDERS = 5
 
@@ -120,6 +125,7 @@ class Ranked:
     keyword_rank: int | None
     similarity: float | None
     bm25: float | None
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +259,19 @@ def fuse(
     return [(identity, scores.get(identity, full[identity])) for identity in (*kept, *rest)]
 
 
+def shares(
+    identities: Sequence[int], legs: Sequence[Sequence[int]], document_of: Mapping[int, int], fusion: Fusion
+) -> dict[int, dict[str, float]]:
+    """What each of `LEGS` added to a score, and their document-level evidence together as "document"."""
+    parts = {name: reciprocal_ranks([leg], fusion.constant) for name, leg in zip(LEGS, legs, strict=True)}
+    evidence = [_document_scores(leg, document_of, fusion) for leg in legs]
+    return {
+        identity: {name: scores[identity] for name, scores in parts.items() if identity in scores}
+        | {"document": sum(scores.get(document_of[identity], 0.0) for scores in evidence)}
+        for identity in identities
+    }
+
+
 def _document_scores(leg: Sequence[int], document_of: Mapping[int, int], fusion: Fusion) -> dict[int, float]:
     if not fusion.documents:
         return {}
@@ -285,7 +304,9 @@ def rank(
     other = [c for c in near if foreign(c, query.language)][: fusion.depth]
     said = said[: fusion.depth]
     legs = [[c.id for c in leg] for leg in (own, other, said, _named(said, query))]
-    order = fuse(legs, {c.id: c.document_id for c in found}, fusion)
+    document_of = {c.id: c.document_id for c in found}
+    order = fuse(legs, document_of, fusion)
+    why = shares([identity for identity, _ in order[:EXPLAINED]], legs, document_of, fusion)
     by_id = {c.id: c for c in found}
     places = [{identity: place for place, identity in enumerate(leg, 1)} for leg in legs]
     ranked = [
@@ -296,6 +317,7 @@ def rank(
             keyword_rank=places[2].get(identity),
             similarity=by_id[identity].similarity,
             bm25=scores[identity] if identity in places[2] else None,
+            shares=why.get(identity, {}),
         )
         for identity, score in order
     ]

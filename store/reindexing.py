@@ -38,8 +38,10 @@ SELECT count(*) AS visible, count(e.chunk_id) AS embedded
 """)
 # A document removed or replaced meanwhile has taken its chunks along.
 ADD = text("""
-INSERT INTO embeddings (space_id, chunk_id, version_id, vector)
-SELECT :space, id, version_id, CAST(:vector AS halfvec) FROM chunks WHERE id = :chunk FOR KEY SHARE
+INSERT INTO embeddings (space_id, chunk_id, version_id, vector, language)
+SELECT :space, c.id, c.version_id, CAST(:vector AS halfvec), d.language
+  FROM chunks AS c JOIN versions AS v ON v.id = c.version_id JOIN documents AS d ON d.id = v.document_id
+ WHERE c.id = :chunk FOR KEY SHARE OF c
 ON CONFLICT DO NOTHING
 """)
 

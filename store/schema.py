@@ -428,7 +428,9 @@ deliveries = Table(
 Index("ix_deliveries_conversation_id", deliveries.c.conversation_id, deliveries.c.id)
 # What may still have to be sent, whatever became of the job that should have.
 Index(
-    "ix_deliveries_unsent", deliveries.c.id, postgresql_where=text("state in ('pending', 'sending', 'failed')")
+    "ix_deliveries_unsent",
+    deliveries.c.id,
+    postgresql_where=text("state in ('pending', 'sending', 'failed')"),
 )
 Index("ix_deliveries_question_id", deliveries.c.question_id)
 Index("ix_deliveries_review_id", deliveries.c.review_id)

@@ -26,6 +26,9 @@ __all__ = ["Row", "fill", "scratch"]
 
 BATCH = 500
 COLLECTION = "evaluation"
+LANGUAGE_OF_DOCUMENT = """
+UPDATE embeddings AS e SET language = d.language FROM documents AS d WHERE d.current_version_id = e.version_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,11 @@ async def fill(
         await _insert(
             connection, schema.documents, (_document(rows[0], places) for rows in documents.values())
         )
-        await _insert(connection, schema.versions, (_version(place) for place in places.values()))
+        await _insert(
+            connection,
+            schema.versions,
+            (_version(places[name], len(rows)) for name, rows in documents.items()),
+        )
         await _insert(connection, schema.chunks, _chunks(documents, places))
         found = await connection.execute(
             text("SELECT c.id, d.source, c.ordinal FROM chunks c JOIN documents d ON d.id = c.version_id")
@@ -127,6 +134,7 @@ async def _embed(
         for chunk, row in ids.items()
     )
     await _insert(connection, schema.embeddings, rows)
+    await connection.execute(text(LANGUAGE_OF_DOCUMENT))
     await spaces.create_index(connection, int(space), dimension)
 
 
@@ -138,8 +146,11 @@ def _document(row: Row, places: Mapping[str, int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _version(place: int) -> dict[str, Any]:
-    return {"id": place, "document_id": place, "number": 1, "state": "live", "content_hash": str(place)}
+def _version(place: int, chunks: int) -> dict[str, Any]:
+    return {
+        "id": place, "document_id": place, "number": 1, "state": "live", "content_hash": str(place),
+        "chunk_count": chunks,
+    }  # fmt: skip
 
 
 def _chunks(documents: Mapping[str, Sequence[Row]], places: Mapping[str, int]) -> Iterable[dict[str, Any]]:

@@ -10,7 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.errors import NotFound
 from store.schema import spaces
 
-__all__ = ["Space", "activate", "active", "create_index", "find"]
+__all__ = ["LANGUAGES", "Space", "activate", "active", "create_index", "find"]
+
+# The two kinds of row by language, as `store.text.language` tells them: the conditions of the vector indexes, which
+# a query repeats word by word to use them.
+LANGUAGES = {"zh": "language = 'zh'", "other": "language <> 'zh'"}
+EF_CONSTRUCTION = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +43,22 @@ async def find(connection: AsyncConnection, model: str, dimension: int) -> Space
 
 
 async def create_index(connection: AsyncConnection, space_id: int, dimension: int) -> None:
-    """The HNSW index over one space's vectors; harmless where it exists.
+    """The HNSW indexes over one space's vectors, one for each language; harmless where they exist.
 
-    The column has no dimension, so the index is over a cast and covers one space: `halfvec` because it has the
-    same recall as `vector` at 43 % less index.
+    The column has no dimension, so an index is over a cast and covers one space: `halfvec` because it has the same
+    recall as `vector` at 43 % less index. Two languages in one index are two clouds far apart: a search for the
+    second walked through the first (100k chunks: 104 ms of processor and .25 of the other language's nearest, against
+    11 ms and .92).
     """
     space_id, dimension = int(space_id), int(dimension)
-    await connection.execute(
-        text(
-            f"CREATE INDEX IF NOT EXISTS ix_embeddings_space_{space_id} ON embeddings "
-            f"USING hnsw ((vector::halfvec({dimension})) halfvec_cosine_ops) WHERE space_id = {space_id}"
+    for name, condition in LANGUAGES.items():
+        await connection.execute(
+            text(
+                f"CREATE INDEX IF NOT EXISTS ix_embeddings_space_{space_id}_{name} ON embeddings "
+                f"USING hnsw ((vector::halfvec({dimension})) halfvec_cosine_ops) "
+                f"WITH (ef_construction={EF_CONSTRUCTION}) WHERE space_id = {space_id} AND {condition}"
+            )
         )
-    )
 
 
 async def activate(connection: AsyncConnection, space_id: int) -> None:

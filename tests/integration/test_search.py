@@ -338,7 +338,7 @@ async def test_occurrences_are_read_from_ranks(library: Store) -> None:
                 text("UPDATE chunks SET tokens = CAST(:tokens AS tsvector)"),
                 {"tokens": tsvector_literal(["other", *["leave"] * times])},
             )
-            ground = await prepare(connection, scope, ["leave"], 100)
+            ground = await prepare(connection, ["leave"], 100)
             legs = Legs(scope)
             legs.by_keywords(["leave"], ground.statistics, 10)
             found = await legs.candidates(connection, ["absent", "leave"])
