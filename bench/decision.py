@@ -30,6 +30,7 @@ RESULTS = ROOT / "bench/results"
 VECTORS = Path(platformdirs.user_cache_dir("signoff", appauthor=False)) / "evaluation-vectors.npz"
 
 RUNS: Mapping[str, Sequence[str]] = {
+    "grounding": ("zh_cmrc2018", "xquad_bilingual"),
     "rewrite": ("zh_kdconv_travel", "en_mtrag", "en_rewrite"),
 }
 

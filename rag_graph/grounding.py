@@ -7,16 +7,16 @@ the words a sentence shares with what it cites. "unchecked" is honest: nothing i
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 
-import rjieba
-
+from rag_graph.agreement import agrees, missing
 from rag_graph.contracts import Passage, Sentence, Support
+from rag_graph.names import names, present, renamed
 from rag_graph.neutral import neutralise, segments
-from rag_graph.numbers import Quantity, agrees, missing, quantities
+from rag_graph.numbers import Quantity, quantities
 from rag_graph.terms import content
-from store.text import language, normalise, sentences
+from rag_graph.wording import EDGES, Clause, clauses, meant, plain, said, shared, squeezed, told, whole
+from store.text import language, sentences
 
 __all__ = ["Cited", "check_citations", "ground", "intersect_audiences", "neutralise", "support"]
 
@@ -102,7 +102,7 @@ def evidence(passage: Passage) -> str:
 def _unmarked(sentence: str, judged: Support) -> Support:
     if judged == "supported":
         return "weak"
-    claims = [claim for claim in quantities(_plain(sentence)) if not claim.soft]
+    claims = [claim for claim in quantities(plain(sentence)) if not claim.soft]
     return judged if claims or judged == "unchecked" else "unchecked"
 
 
@@ -152,7 +152,7 @@ def support(sentence: str, passages: Sequence[str]) -> Support:
     "unsupported": a quantity, a name or a negation that they do not have, or next to none of its words. "weak":
     some of its words, or a number that they state of something else. "unchecked": nothing to compare.
     """
-    claim = _plain(sentence)
+    claim = plain(sentence)
     if (
         not passages
         or not content(claim)
@@ -160,54 +160,64 @@ def support(sentence: str, passages: Sequence[str]) -> Support:
         or claim.rstrip().endswith(("?", "？", ":", "："))
     ):
         return "unchecked"
-    whole = _squeezed("\n".join(passages))
-    if _squeezed(claim).strip(_EDGES) in whole:
+    every = squeezed("\n".join(passages))
+    if squeezed(claim).strip(EDGES) in every:
         return "supported"
-    if missing(_quantities(claim), [q for passage in passages for q in _quantities(passage)]):
+    if missing(said(claim), [q for passage in passages for q in told(passage)]):
         return "unsupported"
     spoken = language(claim)
     same = [passage for passage in passages if language(passage) == spoken]
     if not same:
         return _across(claim, passages)
-    names = _names(claim, spoken)
-    if names - _present(whole, names):
+    named = names(claim, spoken)
+    if named - present(every, named):
         return "unsupported"
     return _by_words(claim, same)
 
 
 def _across(claim: str, passages: Sequence[str]) -> Support:
     """Between languages quantities and identifiers are what can be compared; all of them were found."""
-    checked = [
-        quantity for quantity in _quantities(claim) if not quantity.soft and quantity.kind != "ordinal"
-    ]
+    checked = [quantity for quantity in said(claim) if not quantity.soft and quantity.kind != "ordinal"]
     return "supported" if checked else "unchecked"
 
 
 def _by_words(claim: str, passages: Sequence[str]) -> Support:
-    pieces = [clause for passage in passages for clause in _clauses(passage)]
+    pieces = [clause for passage in passages for clause in clauses(passage)]
     worst = 1.0
-    for clause in _clauses(claim):
+    for clause in clauses(claim):
         verdict = _contradicted(clause, pieces)
         if verdict == "unsupported":
             return "unsupported"
         worst = min(worst, WEAK_FROM if verdict == "weak" else 1.0)
-    share = _share(_words(claim), frozenset(word for passage in passages for word in _words(passage)))
-    share = min(share, worst)
+    if _misquoted(claim, passages) or renamed(claim, passages):
+        return "unsupported"
+    known = frozenset(word for passage in passages for word in meant(passage))
+    share = min(shared(meant(claim), known), worst)
     return "supported" if share >= SUPPORTED_FROM else "weak" if share >= WEAK_FROM else "unsupported"
 
 
-@dataclass(frozen=True, slots=True)
-class _Clause:
-    words: frozenset[str]
-    negated: bool
-    quantities: tuple[Quantity, ...]
+# From here a sentence says the same thing as another, and its numbers are that one's.
+QUOTED_FROM = 0.8
 
 
-def _contradicted(claim: _Clause, pieces: Sequence[_Clause]) -> Support:
+def _misquoted(claim: str, passages: Sequence[str]) -> bool:
+    """Is the claim nearly a sentence of the passages, but for a number that those state elsewhere?
+
+    "In 1972, Nixon named …": the clause "In 1972" has no words of its own to be compared by.
+    """
+    mine = whole(claim)
+    theirs = [whole(sentence) for passage in passages for sentence in sentences(passage)]
+    scored = [(shared(mine.words, other.words), other) for other in theirs]
+    best = max((share for share, _ in scored), default=0.0)
+    near = [other for share, other in scored if share >= best - 0.15]
+    return best >= QUOTED_FROM and any(_denied(quantity, near) for quantity in mine.quantities)
+
+
+def _contradicted(claim: Clause, pieces: Sequence[Clause]) -> Support:
     """Compare with the clauses that speak of the same thing: one that agrees is enough."""
     if not claim.words:
         return "unchecked"
-    scored = [(_share(claim.words, piece.words), piece) for piece in pieces]
+    scored = [(shared(claim.words, piece.words), piece) for piece in pieces]
     best = max((share for share, _ in scored), default=0.0)
     if best < ALIGNED_FROM:
         return "unchecked"
@@ -219,133 +229,11 @@ def _contradicted(claim: _Clause, pieces: Sequence[_Clause]) -> Support:
     return "supported"
 
 
-def _denied(quantity: Quantity, near: Sequence[_Clause]) -> bool:
+def _denied(quantity: Quantity, near: Sequence[Clause]) -> bool:
     """Clauses about the same thing name quantities of this kind and unit, and none of them is this one."""
     known = [other for piece in near for other in piece.quantities]
     alike = [other for other in known if (other.kind, other.unit) == (quantity.kind, quantity.unit)]
     return bool(alike) and not any(agrees(quantity, other) for other in known)
-
-
-def _share(words: frozenset[str], others: frozenset[str]) -> float:
-    """The part of `words` that `others` have, longer Chinese words counting more than single characters."""
-    total = sum(_weight(word) for word in words)
-    return sum(_weight(word) for word in words & others) / total if total else 0.0
-
-
-def _weight(word: str) -> float:
-    return 0.5 if len(word) == 1 and not word.isascii() else 1.0
-
-
-_SPLIT = re.compile(
-    r"[。！？；;!?\n|]+|[，,](?!\d)|\.\s|\b(?:but|however|although|whereas)\b|但是?|然而|不过"
-)
-
-
-_NUMERAL = re.compile(r"[\d.,]+|第?[零〇一二两三四五六七八九十百千万亿\d.]+[年月日天条]?")
-
-
-@lru_cache(maxsize=1024)
-def _words(text: str) -> frozenset[str]:
-    """The words that carry meaning, without numbers: those are compared by value, not by how they are written."""
-    return frozenset(word for word in content(text) if not _NUMERAL.fullmatch(word))
-
-
-@lru_cache(maxsize=512)
-def _clauses(text: str) -> tuple[_Clause, ...]:
-    return tuple(
-        _Clause(_words(part), _negated(part), tuple(q for q in _quantities(part) if not q.soft))
-        for part in _SPLIT.split(_plain(text))
-        if part.strip()
-    )
-
-
-@lru_cache(maxsize=1024)
-def _quantities(text: str) -> tuple[Quantity, ...]:
-    return tuple(quantities(text))
-
-
-# 不仅, 非常, 不满十年 and "not only" deny nothing; 不超过 and "no later than" are limits, compared by their numbers.
-_AFFIRMED = re.compile(
-    r"不(?:仅|但|只|过|断|同|少|久|论|管|满|足|超过|低于|少于|多于|高于|晚于|大于|小于)|无论|非常|未来|除非"
-    r"|是否|能否|可否|有没有|是不是|能不能|要不要|可不可以"
-    r"|\bnot only\b|\bno (?:later|more|less|fewer|earlier) than\b"
-    r"|\bnot (?:more|less|fewer|later|exceed\w*)\b|\bwhether or not\b|\bwithout\b"
-)
-_NEGATION = re.compile(
-    r"[不没無无未勿莫]|并非|非(?=本|正|全|工|公|因)|禁止|严禁|免(?=[收交于除])|拒绝"
-    r"|\b(?:not|no|never|none|neither|nor|cannot|prohibited|forbidden)\b|n't\b"
-)
-
-
-def _negated(text: str) -> bool:
-    """Is the clause denied? Two denials affirm (不得不)."""
-    return len(_NEGATION.findall(_AFFIRMED.sub(" ", normalise(text)))) % 2 == 1
-
-
-# --- names ------------------------------------------------------------------------------------------------------
-
-_TITLE = re.compile(r"《([^《》]{1,40})》")
-_LATIN_NAME = re.compile(r"(?<![\w-])[A-Z][\w&.'-]*[\w](?:\s+(?:of|de|van|von|the|and)?\s*[A-Z][\w&.'-]*\w)*")
-_IDENTIFIER = re.compile(r"[A-Za-z]+(?:[_./-][A-Za-z0-9]+)+|[A-Z]{2,}[a-z]?\b|[a-z]+[A-Z]\w*")
-_CALENDAR = re.compile(
-    "(?:january|february|march|april|may|june|july|august|september|october|november|december|i|chinese|english"
-    "|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?"
-)
-_NAME_TAGS = ("nr", "ns", "nt", "nz")  # and their kinds: nrt, nrfg
-
-
-def _names(claim: str, spoken: str) -> set[str]:
-    """Names in `claim`, normalised: people, places, organisations, titles, identifiers."""
-    found = {match[1] for match in _TITLE.finditer(claim)} | set(_IDENTIFIER.findall(claim))
-    if spoken == "zh":
-        found |= {word for word, tag in rjieba.tag(claim) if tag.startswith(_NAME_TAGS) and len(word) > 1}
-    else:
-        found |= set(_english_names(claim))
-    return {_squeezed(name) for name in found if len(name) > 1}
-
-
-def _english_names(claim: str) -> list[str]:
-    """Capitalised words; at the start of the sentence only as part of a longer name."""
-    found: list[str] = []
-    for match in _LATIN_NAME.finditer(claim):
-        words = match.group().split()
-        if match.start() == 0 or claim[: match.start()].rstrip().endswith(
-            (".", "!", "?", ":", "*", "-", "•")
-        ):
-            words = words[1:] if not content(words[0]) or len(words) == 1 else words
-        found += [
-            word
-            for word in words
-            if word[0].isupper() and not _CALENDAR.fullmatch(word.lower()) and content(word)
-        ]
-    return found
-
-
-def _present(whole: str, names: Iterable[str]) -> set[str]:
-    """Those of `names` that `whole` has; the tagger now and then takes the word before a name into it (由张伟)."""
-    return {
-        name
-        for name in names
-        if name in whole
-        or (name.isascii() and name.removesuffix("'s").removesuffix("s") in whole)
-        or (len(name) > 2 and not name.isascii() and name[1:] in whole)
-    }
-
-
-# --- text -------------------------------------------------------------------------------------------------------
-
-_MARKDOWN = re.compile(r"\[\d{1,3}\]|[*_`>#|]+|^\s*(?:[-+•]|\d{1,2}[.)])\s+", re.MULTILINE)
-_EDGES = "。.!！;；,，、:：\"“”'‘’…"
-
-
-def _plain(text: str) -> str:
-    return _MARKDOWN.sub(" ", text).strip()
-
-
-@lru_cache(maxsize=512)
-def _squeezed(text: str) -> str:
-    """Normalised and without white space, quotation marks or Markdown: for "is it said in these words?"."""
-    return re.sub(r"[\s\"“”'‘’*_`|>#]+", "", normalise(text))
 
 
 def intersect_audiences(audiences: Iterable[Iterable[str]]) -> tuple[str, ...]:

@@ -5,14 +5,14 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rag_graph import numerals
 from rag_graph.units import COUNTERS, EN_UNITS, MONEY, MONTHS, REFERENCES, ZH_UNITS
 
-__all__ = ["Quantity", "agrees", "missing", "quantities"]
+__all__ = ["Date", "Quantity", "quantities"]
 
 Date = tuple[int | None, int | None, int | None]
 
@@ -62,81 +62,6 @@ def quantities(text: str) -> list[Quantity]:
     )
 
 
-def agrees(claim: Quantity, evidence: Quantity) -> bool:
-    """Does `evidence` say what `claim` says? A claim may be less exact than its evidence, never more."""
-    if claim.kind == "date" or evidence.kind == "date":
-        return _same_date(claim, evidence)
-    if claim.kind == "time" and evidence.kind == "time":
-        return _same_time(claim, evidence)
-    if claim.kind == evidence.kind:
-        return claim.value == evidence.value and (claim.unit == evidence.unit or claim.kind == "ordinal")
-    loose = {"number", "ordinal"}
-    if claim.kind in loose or evidence.kind in loose:
-        if "clause" in (claim.kind, evidence.kind):
-            return _digits(claim) == _digits(evidence)
-        return claim.amount is not None and claim.amount == evidence.amount
-    return False
-
-
-def missing(claims: Sequence[Quantity], evidence: Sequence[Quantity]) -> list[Quantity]:
-    """The claims that no evidence states. A date may be put together: 3月1日 in one place, its year in another."""
-    years = {q.value[0] for q in evidence if isinstance(q.value, tuple)}
-    years |= {
-        int(q.amount) for q in evidence if q.kind == "number" and q.amount and q.amount.denominator == 1
-    }
-    return [
-        claim
-        for claim in claims
-        if not claim.soft
-        and not any(agrees(claim, known) for known in evidence)
-        and not (
-            _year_elsewhere(claim, years) and any(agrees(_without_year(claim), known) for known in evidence)
-        )
-    ]
-
-
-def _year_elsewhere(claim: Quantity, years: set[int | None]) -> bool:
-    return isinstance(claim.value, tuple) and claim.value[1] is not None and claim.value[0] in years
-
-
-def _without_year(claim: Quantity) -> Quantity:
-    assert isinstance(claim.value, tuple)
-    return replace(claim, value=(None, *claim.value[1:]))
-
-
-def _same_date(claim: Quantity, evidence: Quantity) -> bool:
-    left, right = claim.value, evidence.value
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        others = [right]
-        if evidence.unit == "either" or claim.unit == "either":
-            others.append((right[0], right[2], right[1]))
-        return any(
-            all(mine is None or mine == theirs for mine, theirs in zip(left, other, strict=True))
-            for other in others
-        )
-    date, other = (left, evidence) if isinstance(left, tuple) else (right, claim)
-    assert isinstance(date, tuple)
-    if date[1] is None:
-        return other.kind in ("number", "ordinal") and other.amount == date[0]
-    # 每月15日, the 15th: a day of the month that the evidence names in full.
-    day = other.kind == "ordinal" or other.text.endswith(("日", "号"))
-    return other is claim and day and other.amount == date[2]
-
-
-def _same_time(claim: Quantity, evidence: Quantity) -> bool:
-    left, right = claim.value, evidence.value
-    assert isinstance(left, Fraction)
-    assert isinstance(right, Fraction)
-    half_day = 720 if "either" in (claim.unit, evidence.unit) else 1440
-    return left % half_day == right % half_day
-
-
-def _digits(quantity: Quantity) -> str:
-    if isinstance(quantity.value, str):
-        return quantity.value
-    return "" if quantity.amount is None else re.sub(r"[^\d.]", "", quantity.text) or str(quantity.amount)
-
-
 _BETWEEN = re.compile(r"\s*(?:[-–—~至到]|to|and|or|或|、)\s*", re.IGNORECASE)
 
 
@@ -151,7 +76,8 @@ def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
         if first.kind != "number" or not united or not _BETWEEN.fullmatch(gap):
             continue
         assert isinstance(second.value, Fraction)
-        if first.amount is not None and second.amount:
+        # 从1970年的75%, "1970 to 55 %": what falls is seldom a range, and 1970 % never.
+        if first.amount is not None and second.amount and first.amount <= second.amount:
             value = first.amount * second.value / second.amount
             found[at] = replace(first, kind=second.kind, unit=second.unit, value=value)
     return found
@@ -232,10 +158,21 @@ def _ordinal(groups: Groups) -> Quantity | None:
 
 
 def _decade(groups: Groups) -> Quantity | None:
-    """The nineties of some century, as the number 1990."""
-    start = _whole(groups.get("start")) or ((_whole(groups.get("century")) or 0) - 1) * 100
+    """The nineties, as the number 1990; 90 where no century is said."""
+    start = _whole(groups.get("start")) or max((_whole(groups.get("century")) or 1) - 1, 0) * 100
     year = Fraction(start + (_whole(groups.get("tens")) or 0))
     return Quantity("number", year, "decade", year) if year > 0 else None
+
+
+_PARTS_EN = {"third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+
+
+def _part(groups: Groups) -> Quantity | None:
+    """Two-thirds, a quarter of. A single fifth may be the fifth of several."""
+    over, under = numerals.read(groups["over"] or ""), _PARTS_EN[(groups["part"] or "").lower()]
+    if not over or over >= under:
+        return None
+    return Quantity("number", over / under, "", over / under, soft=over == 1)
 
 
 def _percent(factor: Fraction) -> Reader:
@@ -256,11 +193,15 @@ def _fraction(groups: Groups) -> Quantity | None:
     return Quantity("number", over / under, "", over / under)
 
 
+_SCALES = {"k": 10**3, "m": 10**6, "bn": 10**9}
+
+
 def _money(groups: Groups) -> Quantity | None:
     value = numerals.read(groups["v"] or "")
     sign = (groups.get("sign") or "").lower()
     currency = MONEY.get(sign) or MONEY.get(sign.rstrip("s"), "")
-    return None if value is None else Quantity("money", value, currency, value)
+    scale = _SCALES.get((groups.get("scale") or "").lower(), 1)  # £30m
+    return None if value is None else Quantity("money", value * scale, currency, value)
 
 
 def _measure(groups: Groups) -> Quantity | None:
@@ -288,7 +229,14 @@ def _count(groups: Groups) -> Quantity | None:
     return None if value is None else Quantity("number", value, "", value)
 
 
+_NUMBERED = re.compile(r"[A-Z]?[a-z]{4,}-(\d{1,3})")
+
+
 def _identifier(groups: Groups) -> Quantity | None:
+    """A code is one thing; "oxygen-18" is a word and its number (氧-18)."""
+    numbered = _NUMBERED.fullmatch(groups["v"] or "")
+    if numbered:
+        return Quantity("number", Fraction(numbered[1]), "", Fraction(numbered[1]))
     return Quantity("identifier", (groups["v"] or "").lower())
 
 
@@ -312,10 +260,27 @@ _ZH_DAY = rf"\s*(?P<d>{_SMALL})\s*[日号]"
 _EN_DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 # Capitals only: "may" and "march" are verbs.
 _MONTH = rf"(?P<m>(?-i:{_any(month.title() for month in MONTHS)}))\b\.?"
-_IN_MONTH = "|".join(rf"(?<=\b{word} )" for word in ("in", "by", "of", "until", "from", "since"))
+_IN_MONTH = "|".join(
+    rf"(?<=\b{word} )"
+    for word in (
+        "in",
+        "by",
+        "of",
+        "until",
+        "from",
+        "since",
+        "for",
+        "during",
+        "last",
+        "this",
+        "next",
+        "early",
+        "late",
+    )
+)
 
 _DATES: tuple[tuple[str, Reader], ...] = (
-    (rf"(?<![\w.]){_Y}(?P<s>[-/.])(?P<m>\d{{1,2}})(?P=s)(?P<d>\d{{1,2}})(?!\d)", _date),
+    (rf"(?<![A-Za-z0-9_.]){_Y}(?P<s>[-/.])(?P<m>\d{{1,2}})(?P=s)(?P<d>\d{{1,2}})(?!\d)", _date),
     (rf"(?<![\d/])(?P<a>\d{{1,2}})/(?P<b>\d{{1,2}})/{_Y}(?!\d)", _slashed),
     (rf"{_ZH_Y}\s*年(?![间级龄代])(?:\s*(?P<m>{_SMALL})\s*月(?:{_ZH_DAY})?)?", _date),
     (rf"(?<![\d个])(?P<m>{_SMALL})\s*月(?:份|{_ZH_DAY})?", _date),
@@ -323,12 +288,13 @@ _DATES: tuple[tuple[str, Reader], ...] = (
     (rf"\b{_MONTH}\s+{_EN_DAY}\b(?![:\d])(?:,?\s+{_Y}\b)?", _date),
     (rf"\b{_MONTH},?\s+{_Y}\b", _date),
     (rf"(?:{_IN_MONTH}){_MONTH}", _date),
-    (rf"(?<!\w){_Y}-(?P<m>0[1-9]|1[0-2])(?![\d-])", _date),
+    (rf"\b(?P<m>(?-i:{_any(month.title() for month in MONTHS if len(month) > 5)}))\b", _date),
+    (rf"(?<![A-Za-z0-9_-]){_Y}-(?P<m>0[1-9]|1[0-2])(?![\d-])", _date),
     (
         r"(?:(?P<century>\d+|[一二三四五六七八九十]+)世纪)?(?P<tens>[1-9]0|[一二三四五六七八九]十)年代",
         _decade,
     ),
-    (r"(?<!\w)(?P<start>[12]\d{2}0)(?:s\b|年代)", _decade),
+    (r"(?<![A-Za-z0-9_])(?P<start>[12]\d{2}0)(?:s\b|年代)", _decade),
 )
 
 _DIALLED = (
@@ -340,7 +306,8 @@ _CLOCK = r"(?<![\d:.])(?P<h>\d{1,2}):(?P<min>\d{2})(?::\d{2})?(?![\d:])"
 _PAST = rf"(?:整|钟|(?P<part>半|一刻|三刻)|(?P<min>{_SMALL})分)"
 
 _TIMES: tuple[tuple[str, Reader], ...] = (
-    (rf"(?<![\w.])(?P<v>{_DIALLED})(?!\w)", _identifier),
+    (rf"(?<![A-Za-z0-9_.])(?P<v>{_DIALLED})(?![A-Za-z0-9_])", _identifier),
+    (r"(?<!\d)(?P<h>\d{1,2})\s*分\s*(?P<min>\d{2})\s*秒", _time),  # 4 分 51 秒 is 4:51
     (rf"{_CLOCK}\s*{_AM_PM}", _time),
     (rf"(?:{_HALF_DAY})?{_CLOCK}", _time),
     (rf"{_HALF_DAY}(?P<h>{_SMALL})\s*[点时]{_PAST}?", _time),
@@ -366,7 +333,7 @@ _PERCENT = r"%|percent\b|per\s?cent\b|pct\b|个?百分点|percentage points?"
 _AMBIGUOUS = ("元", "圆", "块钱", "dollar", "euro", "pound")
 _BEFORE = rf"(?P<sign>{_any(sign for sign in MONEY if sign not in _AMBIGUOUS)})\s*"
 _AFTER = (
-    rf"(?P<sign>(?:{_any(sign for sign in MONEY if sign.isalpha())})(?:(?<=[a-z])s)?)(?![A-Za-z旦素月宵])"
+    rf"(?P<sign>(?:{_any(sign for sign in MONEY if sign.isalpha())})(?:(?<=[a-z])s)?)(?![A-Za-z旦素月宵组件])"
 )
 _ZH_UNIT = rf"(?P<u>{_any(ZH_UNITS)})(?![级代龄津])"
 _EN_LONG = _any(unit for unit in EN_UNITS if len(unit) > 1)
@@ -382,13 +349,17 @@ _BARE_HAN = (
 
 _AMOUNTS: tuple[tuple[str, Reader], ...] = (
     (rf"(?P<of>{numerals.HAN}|百|千|\d+)\s*分\s*之\s*{_V}", _fraction),
+    (
+        rf"\b(?P<over>an?|{_any(numerals.SMALL)})[\s-]+(?P<part>{_any(_PARTS_EN)})s?\b(?![\s-]+(?:of\s+)?(?:the\s+)?(?:century|time|place|party|quarter|person|world))",
+        _part,
+    ),
     (rf"{_V}\s*(?:{_PERCENT})", _percent(Fraction(1))),
     (rf"{_V}\s*‰", _percent(Fraction(1, 10))),
     (rf"{_V}成(?![员为立功本长果就熟人效交分都])", _percent(Fraction(10))),
-    (rf"{_BEFORE}{_V}(?:\s*(?:元|yuan))?", _money),
+    (rf"{_BEFORE}{_V}(?:(?P<scale>m|bn|k)\b)?(?:\s*(?:元|yuan))?", _money),
     (rf"{_V}{_ABOUT}{_AFTER}", _money),
     (rf"(?<!{_LATIN})(?P<v>[A-Za-z]+[-_.]?\d{_LATIN}*(?:[-_.]{_LATIN}*\d{_LATIN}*)*)", _identifier),
-    (rf"{_V}{_AGAIN}{_ABOUT}个?(?P<half>半)?\s*{_ZH_UNIT}(?P<tail>半)?", _measure),
+    (rf"(?<![几数]){_V}{_AGAIN}{_ABOUT}个?(?P<half>半)?\s*{_ZH_UNIT}(?P<tail>半)?", _measure),
     (rf"(?P<half>半)个?{_ZH_UNIT}", _measure),
     (
         rf"{_V}{_AGAIN}(?P<half>\s+and\s+an?\s+half)?[\s-]*{_KIND_OF}{_EN_UNIT}(?P<tail>\s+and\s+a\s+half)?",

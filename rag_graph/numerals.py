@@ -6,7 +6,7 @@
 import re
 from fractions import Fraction
 
-__all__ = ["ARABIC", "ENGLISH", "HAN", "read"]
+__all__ = ["ARABIC", "ENGLISH", "HAN", "SMALL", "read"]
 
 _DIGITS = {
     character: value
@@ -34,7 +34,7 @@ _SCALES = {
     "mn": 10**6,
     "bn": 10**9,
 }
-_SMALL = {**_UNITS, **_TEENS, **_TENS, "a": 1, "an": 1}
+SMALL = {**_UNITS, **_TEENS, **_TENS, "a": 1, "an": 1}
 
 _WORD = "|".join(
     sorted({*_UNITS, *_TEENS, *_TENS, "hundred", "dozen", *list(_SCALES)[:4]}, key=len, reverse=True)
@@ -87,8 +87,8 @@ def _arabic(text: str) -> Fraction | None:
 def _english(text: str) -> Fraction | None:
     total = group = 0
     for word in re.split(r"[\s-]+", text.lower()):
-        if word in _SMALL:
-            group += _SMALL[word]
+        if word in SMALL:
+            group += SMALL[word]
         elif word == "hundred":
             group = max(group, 1) * 100
         elif word == "dozen":

@@ -109,9 +109,17 @@ async def rewrite(bench: Bench, folder: Path) -> "Sequence[Result]":
         return await rewriting.retrieval(chosen, searcher, ids, bench.config())
 
 
+async def grounding(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """Sentences of the set, true and made false by a seeded script: how many are caught, how many false alarms."""
+    from rag_graph.evaluation.grounded import grounded
+
+    return grounded(bench.read(folder), {"checker": "rag_graph.grounding"})
+
+
 #: What can be measured; the first line of each docstring is its help.
 TABLE: Mapping[str, Runner] = {
     "rewrite": rewrite,
+    "grounding": grounding,
 }
 
 

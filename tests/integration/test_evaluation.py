@@ -1,7 +1,7 @@
 """`signoff eval`: sets in the shared shape, measured through the code that serves questions, in a scratch database."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psycopg
@@ -22,14 +22,14 @@ CORPUS = [
     {"id": "travel", "title": "差旅制度", "text": "差旅餐补为每天一百二十元。"},
 ]
 HISTORY = [{"role": "user", "text": "年假制度是什么？"}, {"role": "assistant", "text": "年休假为五天。"}]
-QUERIES = [
+QUERIES: list[dict[str, object]] = [
     {"id": "q1", "text": "谁审批？", "history": HISTORY, "type": "elliptical"},
     {"id": "q2", "text": "差旅餐补是多少？", "history": [], "type": "explicit"},
 ]
 QRELS = "q1\tleave-40-80\t1\nq2\ttravel\t1\nq2\tleave-0-40\t0\n"
 
 
-def lines(rows: list[dict[str, object]]) -> str:
+def lines(rows: Sequence[Mapping[str, object]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

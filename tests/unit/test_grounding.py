@@ -138,6 +138,39 @@ def test_a_number_of_something_else_is_not_support() -> None:
     assert support("The main office has 12 desks [1].", [text]) == "unsupported"
 
 
+@pytest.mark.parametrize(
+    ("sentence", "passage"),
+    [
+        ("在王治平出任特首时，组成三人组。", "在梁振英出任特首时，组成三人组。"),
+        ("计划由酒井美纪进行，他是总长。", "计划由陆军参谋部进行，他是总长。"),
+        ("China signed a treaty giving it a special status.", "Greenland signed a treaty giving it a special status."),
+        ("In 1972, the board named the administrator of the office.",
+         "In 1973, the board named the administrator of the office. It was founded in 1972."),
+        ("William E. Simon was the first to travel with the married couple.",
+         "The Doctor was the first to travel with the married couple."),
+    ],
+)  # fmt: skip
+def test_something_else_in_a_names_or_a_years_place(sentence: str, passage: str) -> None:
+    """A sentence repeated but for one name, known to a dictionary or not, or one year, is unsupported."""
+    assert support(sentence, [passage]) == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "passage"),
+    [
+        (
+            "Full-time staff get well-known benefits and/or leave.",
+            "Staff who work full time get benefits and leave that are well known.",
+        ),
+        ("On 6 October 1973, Syria launched an attack.", "On October 6, 1973, Syria launched an attack."),
+        ("年假须由部门经理审核。", "年假须由部门经理批准。"),
+    ],
+)
+def test_another_wording_is_no_false_alarm(sentence: str, passage: str) -> None:
+    """A hyphen, another order of a date or a synonym does not make a true sentence unsupported."""
+    assert support(sentence, [passage]) != "unsupported"
+
+
 def test_no_passage_nothing_to_compare() -> None:
     """Without a passage there is no verdict."""
     assert support("年休假 5 天。", []) == "unchecked"

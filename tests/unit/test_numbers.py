@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_graph import numerals
-from rag_graph.numbers import Quantity, agrees, missing, quantities
+from rag_graph.agreement import agrees, missing, stated
+from rag_graph.numbers import Quantity, quantities
 
 PAIRS = [
     ("十五天", "15 days"),
@@ -54,6 +55,18 @@ PAIRS = [
     ("010-60368258", "010-60368258"),
     ("60 周岁", "60 years old"),
     ("20 多人", "20 people"),
+    ("于2024/3/1生效", "March 1, 2024"),
+    ("在2024-03-01生效", "2024年3月1日"),
+    ("planned for January", "1月"),
+    ("上世纪60年代", "the 1960s"),
+    ("三分之二", "two-thirds"),
+    ("氧-18", "oxygen-18"),
+    ("15 亿吨", "1.5 gigatons"),
+    ("760nm", "760 纳米"),
+    ("3.5 平方英里", "3.5 sq mi"),
+    ("24 码", "24-yard"),
+    ("4 分 51 秒", "4:51"),
+    ("£30m", "3000 万英镑"),
 ]
 
 DIFFERENT = [
@@ -71,6 +84,10 @@ DIFFERENT = [
     ("3.2", "3.20.1"),
     ("5 天", "3月5日"),
     ("ISO-9001", "ISO-9002"),
+    ("oxygen-18", "oxygen-16"),
+    ("the 1960s", "70年代"),
+    ("two-thirds", "三分之一"),
+    ("£30m", "30 英镑"),
 ]
 
 
@@ -103,6 +120,26 @@ def test_a_date_is_put_together_from_two_places() -> None:
     """A date whose year stands in one sentence and whose day in another is not missing."""
     assert not missing(quantities("2024年3月1日生效"), quantities("2024年度制度。自3月1日起执行。"))
     assert missing(quantities("2023年3月1日生效"), quantities("2024年度制度。自3月1日起执行。"))
+
+
+def test_a_fall_is_no_range() -> None:
+    """From 75 % in 1970 to 55 %: the year before the second figure does not take its unit."""
+    said = quantities("declined from 75.8% in 1970 to 55.1% by 2010")
+    assert not missing(said, quantities("从1970年的75.8%降至2010年的55.1%"))
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("two-lane road", "两车道的乡村小路"),
+        ("第二次世界大战", "World War II"),
+        ("3 lineages", "三大谱系"),
+        ("1 家", "only one"),
+    ],
+)
+def test_evidence_states_what_no_claim_must_prove(claim: str, evidence: str) -> None:
+    """A single numeral inside a word, or a Roman one, is evidence of its number."""
+    assert not missing(quantities(claim), stated(evidence))
 
 
 def test_missing_names_what_no_evidence_states() -> None:
