@@ -91,7 +91,13 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         for part in (embedder, writer):
             if isinstance(part, EndpointEmbedder | ModelWriter):
                 closing.push_async_callback(part.close)
-        opening = open_store(database_url, embedder, search=search_settings(settings), timing=parts.timing)
+        opening = open_store(
+            database_url,
+            embedder,
+            search=search_settings(settings),
+            timing=parts.timing,
+            direct_url=settings.direct(database_url),
+        )
         store = parts.store(await closing.enter_async_context(opening))
         graphs = Graphs(
             question_graph=build_question_graph(parts.nodes),

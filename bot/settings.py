@@ -185,6 +185,10 @@ class Settings(_Frozen):
     def rules(self) -> Rules:
         return Rules.parse(list(self.review.rules))
 
+    def direct(self, url: str) -> str:
+        """Where the server behind `url` is reached without PgBouncer."""
+        return self.database_direct_url.get_secret_value() if self.database_direct_url else url
+
 
 def default_home() -> Path:
     """Where the embedded database and signoff.toml live unless SIGNOFF_HOME or --home says otherwise."""
@@ -206,6 +210,8 @@ def load_settings(
     named_secrets = ("database_url", "database_direct_url", "console_token")
     secrets = {name: env.get(f"SIGNOFF_{name.upper()}") for name in named_secrets}
     values |= {name: secret for name, secret in secrets.items() if secret}
+    if "database_direct_url" in values and "database_url" not in values:
+        faults.append("SIGNOFF_DATABASE_URL missing beside SIGNOFF_DATABASE_DIRECT_URL")
     values |= _slack(env, values.pop("slack", {}), faults)
     values |= _feishu(env, values.pop("feishu", {}), faults)
     try:

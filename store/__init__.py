@@ -63,14 +63,16 @@ async def open_store(
     search: SearchSettings | None = None,
     pool_size: int = 8,
     timing: Timing | None = None,
+    direct_url: str | None = None,
 ) -> AsyncIterator[Store]:
     """Connect to a migrated database for the length of the block.
 
-    `pool_size` connections each for statements and for checkpoints; `timing` is the queue's. Raises
+    `pool_size` connections each for statements and for checkpoints; `timing` is the queue's; `direct_url` reaches the
+    server itself where `url` leads to PgBouncer. Raises
     `DatabaseUnavailable`, `SchemaOutdated` or `ExtensionMissing`.
     """
-    database = Database(url, pool_size=pool_size)
-    queue = Queue(build_queue(database.conninfo, timing))
+    database = Database(url, pool_size=pool_size, direct_url=direct_url)
+    queue = Queue(build_queue(database.conninfo, timing, database.direct))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
         await database.open()
@@ -88,7 +90,7 @@ async def open_store(
             people=People(engine),
             documents=Documents(engine, embedder, queue),
             search=Searcher(engine, embedder, search),
-            changes=Changes(engine, database.conninfo),
+            changes=Changes(engine, database.direct),
             arrivals=Arrivals(engine, database.conninfo),
             kept=Kept(engine),
             switches=Switches(engine),

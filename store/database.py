@@ -88,14 +88,17 @@ SELECT (SELECT coalesce(sum(pg_column_size(t)), 0) FROM checkpoints AS t WHERE t
 
 
 class Database:
-    """The pools of one process. `url` is a Postgres URL, `pool_size` the connections of each of its two pools.
+    """The pools of one process. `url` is a Postgres URL, `pool_size` the connections of each of its two pools;
+    `direct_url` reaches the server itself where `url` leads to PgBouncer in transaction mode.
 
     Open it inside the event loop that uses it. Nothing in here is held while a graph runs: four runs over a pool
     of four deadlocked when each kept a connection for its lock.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+    def __init__(self, url: str, *, pool_size: int = 8, direct_url: str | None = None) -> None:
         self.conninfo = connection_string(url)
+        # For what lives as long as a session: LISTEN, session locks.
+        self.direct = connection_string(direct_url or url)
         self.engine: AsyncEngine = _engine(url, pool_size=pool_size, max_overflow=pool_size)
         _ask_the_idle(self.engine)
         self._checkpoints: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] = AsyncConnectionPool(

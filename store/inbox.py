@@ -116,14 +116,6 @@ class Inbox:
         async with transaction(self._engine) as connection:
             return await _close(connection, question_id, "superseded")
 
-    async def question_of(self, platform: str, dedupe_key: str) -> str | None:
-        """The question that a message became; None for one that never came, or was swept since."""
-        query = select(inbox.c.subject).where(
-            inbox.c.platform == platform, inbox.c.dedupe_key == clean(dedupe_key)
-        )
-        async with transaction(self._engine) as connection:
-            return await connection.scalar(query) or None
-
     async def sweep(self, older_than: datetime) -> int:
         """Forget messages received before that moment; returns how many. Platforms redeliver for hours, not days."""
         async with transaction(self._engine) as connection:

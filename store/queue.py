@@ -73,9 +73,10 @@ def _again(seconds: float) -> procrastinate.RetryDecision:
     return procrastinate.RetryDecision(retry_in={"milliseconds": int(seconds * 1_000)})
 
 
-def build_queue(conninfo: str, timing: Timing | None = None) -> QueueApp:
-    """The procrastinate app over its own small pool; nothing connects before it is opened."""
-    return QueueApp(conninfo, timing or Timing())
+def build_queue(conninfo: str, timing: Timing | None = None, direct: str | None = None) -> QueueApp:
+    """The procrastinate app over its own small pool; nothing connects before it is opened. `direct` reaches the
+    server itself where `conninfo` leads to PgBouncer."""
+    return QueueApp(conninfo, timing or Timing(), direct)
 
 
 class Queue:

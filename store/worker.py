@@ -6,7 +6,8 @@ poll; a killed worker's jobs are retried by nobody.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -129,6 +130,18 @@ class Pulse:
             self._connection = None
 
 
+class Connector(procrastinate.PsycopgConnector):
+    """procrastinate's connector, which listens over a session of the server itself: PgBouncer drops LISTEN."""
+
+    direct: str
+
+    @asynccontextmanager
+    async def _get_standalone_connection(self) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
+        connection = await psycopg.AsyncConnection.connect(self.direct, autocommit=True)
+        async with connection:
+            yield connection
+
+
 class QueueManager(manager.JobManager):
     """procrastinate's job manager, patient with a database that goes away and comes back."""
 
@@ -242,9 +255,9 @@ class QueueApp(procrastinate.App):
 
     job_manager: QueueManager
 
-    def __init__(self, conninfo: str, timing: Timing) -> None:
+    def __init__(self, conninfo: str, timing: Timing, direct: str | None = None) -> None:
         # min_size 1: a CLI command defers one job. No prepared statements, PgBouncer loses them.
-        connector = procrastinate.PsycopgConnector(
+        connector = Connector(
             conninfo=conninfo,
             min_size=1,
             max_size=4,
@@ -252,9 +265,10 @@ class QueueApp(procrastinate.App):
             reconnect_timeout=5.0,  # the pool's pauses double up to this: back within seconds of a long outage
             kwargs={"prepare_threshold": None},
         )
+        connector.direct = direct or conninfo
         super().__init__(connector=connector)
         self.timing = timing
-        self.job_manager = QueueManager(connector, Pulse(conninfo))
+        self.job_manager = QueueManager(connector, Pulse(direct or conninfo))
 
     async def rescue(self) -> list[int]:
         """Put the jobs of dead workers back into the queue; returns their ids. Any process may, at any time."""

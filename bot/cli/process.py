@@ -67,7 +67,7 @@ def up(home: Home = None, port: Port = 8787) -> None:
     for caught in (signal.SIGINT, signal.SIGTERM):
         signal.signal(caught, lambda *_: supervisor.stopping.set())
     try:
-        asyncio.run(migrate_database(url))
+        asyncio.run(migrate_database(settings.direct(url)))
         supervisor.start()
         watching = threading.Thread(target=supervisor.watch, name="supervisor")
         watching.start()
@@ -215,8 +215,9 @@ def migrate(home: Home = None) -> None:
     """Bring the database to this version's schema. Safe to repeat, and from several processes at once."""
 
     async def work() -> None:
-        async with database(load_settings(home)) as url:
-            await migrate_database(url)
+        settings = load_settings(home)
+        async with database(settings) as url:
+            await migrate_database(settings.direct(url))
         typer.echo("The schema is up to date.")
 
     run(work())

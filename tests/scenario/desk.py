@@ -112,7 +112,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk(
-    database_url: str, folder: Path, parts: Parts | None = None, **chosen: Any
+    database_url: str, folder: Path, parts: Parts | None = None, /, **chosen: Any
 ) -> AsyncIterator[Desk]:
     """The real application over its own database, the handbook above published, one worker running; `chosen` are
     settings."""

@@ -108,7 +108,7 @@ async def test_a_card_on_another_platform_is_decided_there(both: Two) -> None:
     await both.shown(both.east, "answer")
 
     async def redrawn() -> bool:
-        return both.west.shown("card")[0].meta["state"] == "approved"
+        return bool(both.west.shown("card")[0].meta["state"] == "approved")
 
     await both.team.wait(redrawn, "the card to be redrawn")
 
