@@ -96,14 +96,43 @@ def joined(left: str, right: str, gap: float = 0.5) -> str:
     return f"{left} {right}" if gap >= least else left + right
 
 
+_RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
+_IS_RTL = re.compile(f"[{_RTL}]")
+_IS_LTR = re.compile(f"[^\\W\\d_{_RTL}]")
+
+
 def text_of(row: Sequence[Word]) -> str:
-    """The words of one line, from left to right, as text."""
-    text, end = "", row[0].x0 if row else 0.0
-    for word in row:
-        gap = (word.x0 - end) / max(word.size, 1.0)
+    """The words of one line, in the order they are read, as text."""
+    text = ""
+    before: Word | None = None
+    for word in _read_leftward(row) if _leftward(row) else row:
+        gap = 0.0 if before is None else _apart(before, word) / max(word.size, 1.0)
         text = joined(text, word.text, max(gap, 1.0) if word.spaced else gap)
-        end = max(end, word.x1)
+        before = word
     return text
+
+
+def _apart(one: Word, other: Word) -> float:
+    return max(one.x0, other.x0) - min(one.x1, other.x1)
+
+
+def _leftward(row: Sequence[Word]) -> bool:
+    """Whether the line is Hebrew or Arabic: most of its words are read from right to left."""
+    leftward = sum(bool(_IS_RTL.search(word.text)) for word in row)
+    return leftward > sum(bool(_IS_LTR.search(word.text)) for word in row if not _IS_RTL.search(word.text))
+
+
+def _read_leftward(row: Sequence[Word]) -> list[Word]:
+    """From right to left, but runs of Latin words inside from left to right."""
+    ordered: list[Word] = []
+    run: list[Word] = []
+    for word in reversed(row):
+        if _IS_LTR.search(word.text) and not _IS_RTL.search(word.text):
+            run.insert(0, word)
+            continue
+        ordered += [*run, word]
+        run = []
+    return [*ordered, *run]
 
 
 # --- rows ----------------------------------------------------------------------------------------------------
@@ -248,7 +277,24 @@ _LEAST_GUTTER = 6.0
 
 def reading_order(page: Page) -> list[Line | Table]:
     """Lines and tables as they are read: top to bottom, a left column before the right one."""
-    return list(_ordered([*_segments(page.words), *page.tables]))
+    items: list[Line | Table] = [*_segments(page.words), *page.tables]
+    middle = page.width / 2
+    if not _spread(page, items):
+        return list(_ordered(items))
+    left = [item for item in items if item.x1 <= middle]
+    return [*_ordered(left), *_ordered([item for item in items if item.x1 > middle])]
+
+
+# Two pages on one sheet leave their inner margins in its middle; no columns and no table do that.
+_SPREAD_STRIP = 0.06
+
+
+def _spread(page: Page, items: Sequence[Line | Table]) -> bool:
+    """Whether the sheet shows two pages side by side."""
+    middle, half = page.width / 2, page.width * _SPREAD_STRIP / 2
+    left = sum(item.x1 < middle for item in items)
+    free = not any(item.x0 < middle + half and item.x1 > middle - half for item in items)
+    return page.width > 1.2 * page.height and free and min(left, len(items) - left) >= _COLUMN_LINES
 
 
 def _ordered(items: Sequence[Line | Table], depth: int = 0) -> Iterator[Line | Table]:

@@ -1,11 +1,13 @@
 """One pdfplumber page into words and tables: letters that are letters, text that stands upright, frames read."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
 
+from pdfplumber.table import merge_edges
 from pdfplumber.utils.text import extract_words
 
 from store.ingest.layout import Page, Table, Word
@@ -14,7 +16,11 @@ from store.ingest.tables import Box, read_ruled, read_table
 __all__ = ["read_page", "readable"]
 
 # A gap of .18 em ends a word; pdfplumber's own three points swallow the spaces of small print.
-_WORDS: dict[str, Any] = {"x_tolerance_ratio": 0.18, "extra_attrs": ["fontname", "size"]}
+_WORDS: dict[str, Any] = {
+    "x_tolerance_ratio": 0.18,
+    "extra_attrs": ["fontname", "size"],
+    "return_chars": True,
+}
 # Charts and maps are made of thousands of strokes; searching them for tables takes minutes and finds none.
 _MOST_STROKES = 4_000
 
@@ -47,7 +53,8 @@ def _words(
     found: Sequence[Mapping[str, Any]], left: float, top: float, blanks: set[tuple[int, int]]
 ) -> Iterator[Word]:
     for word in found:
-        if text := readable(word["text"]):
+        painted = word["text"]
+        if text := readable(_read_leftward(word["chars"]) if _LEFTWARD.search(painted) else painted):
             x, y = round(word["x0"]), round(word["bottom"])
             yield Word(
                 text=text,
@@ -59,6 +66,18 @@ def _words(
                 bold=_bold(word["fontname"]),
                 spaced=any((x + dx, y + dy) in blanks for dx in (0, -1, 1) for dy in (0, -1, 1)),
             )
+
+
+def _read_leftward(characters: Sequence[Mapping[str, Any]]) -> str:
+    """A Hebrew or Arabic word: painted from left to right, glyph by glyph, but for numbers and Latin letters. A
+    ligature's letters stand in reading order."""
+    parts: list[str] = []
+    for character in characters:
+        if parts and _LATIN.fullmatch(parts[-1] + character["text"]):
+            parts[-1] += character["text"]
+        else:
+            parts.append(character["text"])
+    return "".join(reversed(parts))
 
 
 def _turned(page: Any) -> list[dict[str, Any]]:
@@ -117,10 +136,39 @@ def _grids(page: Any) -> list[list[Box]]:
     """The cells of each framed table, without tables inside tables."""
     left, top = page.bbox[0], page.bbox[1]
     outer: list[Any] = []
-    for table in sorted(page.find_tables(), key=lambda table: -_area(table.bbox)):
+    for table in sorted(
+        page.find_tables({"explicit_vertical_lines": _open_sides(page)}), key=lambda table: -_area(table.bbox)
+    ):
         if not any(_overlaps(table.bbox, other.bbox) for other in outer):
             outer.append(table)
     return [[(a - left, b - top, c - left, d - top) for a, b, c, d in table.cells] for table in outer]
+
+
+# Rules of one extent that strokes cross: a table, though no stroke may close its sides.
+_OPEN_RULES = 3
+_OPEN_WIDTH = 120.0
+
+
+def _open_sides(page: Any) -> list[dict[str, Any]]:
+    """The outer strokes that tables are drawn without, from the first rule to the last that inner strokes join."""
+    edges = merge_edges([edge for edge in page.edges if edge["orientation"]], 3, 3, 3, 3)
+    strokes = [edge for edge in edges if edge["orientation"] == "v"]
+    rules: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for edge in edges:
+        if edge["orientation"] == "h" and edge["x1"] - edge["x0"] >= _OPEN_WIDTH:
+            rules[round(edge["x0"]), round(edge["x1"])].append(edge["top"])
+    sides = []
+    for (left, right), tops in rules.items():
+        inner = [stroke for stroke in strokes if left + 4 < stroke["x0"] < right - 4]
+        joined = [top for top in tops if any(s["top"] - 3 <= top <= s["bottom"] + 3 for s in inner)]
+        if len(joined) >= _OPEN_RULES:
+            sides += [_stroke(x, min(joined), max(joined)) for x in (left, right)]
+    return sides
+
+
+def _stroke(x: float, top: float, bottom: float) -> dict[str, Any]:
+    place = {"x0": x, "x1": x, "top": top, "bottom": bottom, "doctop": top}
+    return {"object_type": "line", "width": 0.0, "height": bottom - top, **place}
 
 
 def _box(table: Table) -> Box:
@@ -146,7 +194,7 @@ def _within(word: Word, table: Table) -> bool:
 
 # Characters that look like letters but are not: Kangxi radicals and ligatures have compatibility forms, the radicals
 # that fonts of simplified Chinese put in place of characters have none.
-_LOOKALIKES = re.compile("[\u2e80-\u2fdf\ufb00-\ufb06]")
+_LOOKALIKES = re.compile("[\u2e80-\u2fdf\ufb00-\ufdff\ufe70-\ufefc]")
 _RADICALS = dict(
     zip(
         "⺠⻁⻄⻅⻆⻉⻋⻓⻔⻘⻙⻚⻛⻜⻢⻣⻤⻥⻦⻨⻩⻬⻮⻰⻳⼾",
@@ -156,6 +204,8 @@ _RADICALS = dict(
 )
 # Where the usual fonts keep the bullets that their encodings do not name: Helvetica, Wingdings, Symbol.
 _BULLETS = frozenset(f"(cid:{glyph})" for glyph in (108, 110, 113, 118, 127, 159, 167, 183, 216, 252))
+_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_LATIN = re.compile(r"[0-9A-Za-z][0-9A-Za-z.,:/%-]*")
 _GLYPH = re.compile(r"\(cid:\d+\)")
 
 

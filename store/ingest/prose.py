@@ -27,6 +27,8 @@ _NUMBERED = re.compile(r"^(\d{1,2}(?:\.\d{1,2})*)[.、]?\s*(?=\D)")
 _CAPTION = re.compile(r"^(?:图|表|Figure|Fig\.|Table)\s*[\dA-Z一二三四五六七八九十]")
 _LETTER = re.compile(r"[^\W\d_]")
 _LEADER = re.compile(r"(?:\s*[.·…]){4,}\s*")  # the dots of a table of contents
+_ENTRY = re.compile(r"(.*?\w.*?)(?:\s*[.·…]){4,}[\s.·…]*([^\s.·…].{0,14})$")
+_ENTRIES = 3  # fewer are sentences with dots
 _HYPHEN = re.compile(r"([A-Za-z]+)-$")
 _WORDS = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+")
 
@@ -62,7 +64,7 @@ def markdown(pages: Sequence[Page]) -> str:
     lines = [item for _, items in ordered for item in items if isinstance(item, Line)]
     body = _body_style([item for _, items in ordered for item in items])
     hyphenated = {word.lower() for line in lines for word in _WORDS.findall(line.text)}
-    parts = _assembled(ordered, _Joiner(body, _pitch(ordered, body), hyphenated))
+    parts = _listings(_assembled(ordered, _Joiner(body, _pitch(ordered, body), hyphenated)))
     levels = _levels(parts, body)
     return _written(parts, [page.number for page in pages], levels)
 
@@ -109,6 +111,8 @@ class _Joiner:
         """`broken`: a new column or page lies between."""
         last = paragraph.last
         if abs(last.size - line.size) > 0.6 or last.bold != line.bold or _ITEM.match(line.text):
+            return False
+        if _ENTRY.match(last.text):
             return False
         full = last.x1 >= last.right - 0.12 * (last.right - last.left)
         if broken:
@@ -276,6 +280,33 @@ def _written(parts: Sequence[_Part], pages: Sequence[int], levels: dict[int, int
         listing = item
     out += [anchor(page) for page in waiting]
     return "\n\n".join(out) + "\n"
+
+
+def _listings(parts: Sequence[_Part]) -> list[_Part]:
+    """Runs of lines with leaders (a table of contents, a price list) as tables of two columns."""
+    out: list[_Part] = []
+    run: list[_Paragraph] = []
+    for part in [*parts, None]:
+        if isinstance(part, _Paragraph) and _ENTRY.match(part.text) and not part.breaks:
+            run.append(part)
+            continue
+        out += [_entries(run)] if len(run) >= _ENTRIES else run
+        run = []
+        out += [part] if part is not None else []
+    return out
+
+
+def _entries(run: Sequence[_Paragraph]) -> _Rows:
+    rows = []
+    pages: list[tuple[int, int]] = []
+    for at, paragraph in enumerate(run):
+        entry = _ENTRY.match(paragraph.text)
+        rows.append((entry[1].strip(), entry[2].strip(" .·…")) if entry else ("", ""))
+        if not pages or pages[-1][1] != paragraph.at:
+            pages.append((at, paragraph.at))
+    first, last = run[0].first, run[-1].last
+    table = Table(tuple(rows), first.x0, first.x1, first.top, last.bottom, first.size)
+    return _Rows(table.rows, tuple(pages), table)
 
 
 def _block(part: _Part, level: int | None) -> tuple[str, bool]:

@@ -116,6 +116,7 @@ def _covered(excerpt: Excerpt, retrieved: Iterable[Piece]) -> int:
         for piece in retrieved
         if piece.document == excerpt.document
         for start, end in piece.spans
+        if start < excerpt.end and end > excerpt.start
     )
     total = 0
     reached = excerpt.start

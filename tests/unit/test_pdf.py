@@ -12,7 +12,7 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import PageBreak
 
 from store.errors import IngestError
-from store.ingest.layout import Page, Word, joined, without_furniture
+from store.ingest.layout import Page, Word, joined, reading_order, text_of, without_furniture
 from store.ingest.pages import readable
 from store.ingest.pdf import read_pdf
 from tests import documents as make
@@ -333,3 +333,53 @@ def test_damaged_files_end_in_text_or_a_reason(seed: int) -> None:
 def test_words_of_a_line_are_joined(left: str, right: str, gap: float, text: str) -> None:
     """By script and by how far apart they stand, in units of the font size."""
     assert joined(left, right, gap) == text
+
+
+def test_a_table_without_its_outer_strokes_keeps_its_outer_columns() -> None:
+    """Rules that inner strokes cross are a table as wide as the rules, whatever closes its sides."""
+    out = io.BytesIO()
+    canvas = Canvas(out, pagesize=A4)
+    rows = [("city", "limit", "per"), ("Paris", "200", "night"), ("Rome", "180", "night")]
+    for at, row in enumerate(rows):
+        for x, text in zip((80, 200, 320), row, strict=True):
+            canvas.drawString(x, 700 - 20 * at, text)
+    for y in (715, 695, 675, 655):
+        canvas.line(72, y, 420, y)
+    for x in (190, 310):
+        canvas.line(x, 655, x, 715)
+    canvas.save()
+    assert _lines(read_pdf(out.getvalue()).markdown)[1:] == [
+        "| city | limit | per |", "|---|---|---|", "| Paris | 200 | night |", "| Rome | 180 | night |"
+    ]  # fmt: skip
+
+
+def test_a_table_of_contents_is_a_table() -> None:
+    """Lines with leaders are rows of title and page, a line each, and no headings."""
+    entries = [("Leave", "3"), ("Travel", "vii"), ("C. 1.2 Costs", "12")]
+    lines = [
+        (72.0, 700.0 - 18 * at, f"{title} ........ {page}", "Helvetica", 11.0)
+        for at, (title, page) in enumerate(entries)
+    ]
+    found = _lines(read_pdf(make.page_of_text(lines)).markdown)
+    assert found[1:] == ["| Leave | 3 |", "|---|---|", "| Travel | vii |", "| C. 1.2 Costs | 12 |"]
+
+
+def _row(*words: tuple[str, float]) -> list[Word]:
+    return [Word(text, x, x + 5.0 * len(text), 10.0, 20.0) for text, x in words]
+
+
+def test_leftward_lines_are_read_from_the_right() -> None:
+    """Hebrew and Arabic are read from the right, Latin words inside from the left, and other lines are as ever."""
+    assert text_of(_row(("בה", 10), ("machine learning", 40), ("למידת", 150))) == "למידת machine learning בה"
+    assert text_of(_row(("machine", 10), ("learning", 50), ("של", 100))) == "machine learning של"
+
+
+def test_two_pages_on_one_sheet_are_read_one_after_the_other() -> None:
+    """A sheet as wide as two pages, with their margins in its middle, is two pages; a wide table is none."""
+    left = [Word(f"left{n}", 60, 200, 40.0 + 15 * n, 50.0 + 15 * n) for n in range(6)]
+    right = [Word(f"right{n}", 680, 800, 40.0 + 15 * n, 50.0 + 15 * n) for n in range(6)]
+    sheet = Page(1, 1224, 792, (*left, *right))
+    read = [getattr(line, "text", "") for line in reading_order(sheet)]
+    assert read == [*(f"left{n}" for n in range(6)), *(f"right{n}" for n in range(6))]
+    crossing = Page(1, 1224, 792, (*left, *right, Word("a heading over both", 500, 720, 10, 20)))
+    assert getattr(reading_order(crossing)[1], "text", "") == "left0 right0"
