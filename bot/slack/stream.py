@@ -97,7 +97,10 @@ class Stream:
         with_message = self._streamable() and not self.parts and not self._refused
         pause = max(0.0, self._begun + BEGIN_AFTER - self._now()) if with_message else STATUS_AGAIN
         try:
-            await asyncio.wait_for(self._news.wait(), pause + 0.01)
+            # Not wait_for: in Python 3.11 it loses a cancellation that meets the news, and whoever finishes the stream
+            # then waits for it with the conversation's lock in hand.
+            async with asyncio.timeout(pause + 0.01):
+                await self._news.wait()
         except TimeoutError:
             return
 

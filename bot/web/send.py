@@ -67,7 +67,8 @@ class Subscription:
         """What came since the last time: answers in the making, and whether to ask again. Nothing of either
         when `patience` seconds passed first."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.woken.wait(), patience)
+            async with asyncio.timeout(patience):  # wait_for loses a cancellation that meets the news
+                await self.woken.wait()
         taken = tuple(self.live.values()), self.changed
         self.live, self.changed = {}, False
         self.woken.clear()
