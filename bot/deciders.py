@@ -49,8 +49,9 @@ class Deciders:
             return ""
         if _local(actor) == _local(asker):
             return "own"
-        await self._introduce(actor)
-        await self._introduce(asker)
+        if _family(actor) != _family(asker):
+            await self._introduce(actor)
+            await self._introduce(asker)
         mine = await self._people.principals(actor)
         if asker in mine:
             return "own"

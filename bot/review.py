@@ -1,6 +1,5 @@
 """Use case: a review. Who may decide, what a click did, and the resume that follows a decision."""
 
-import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -60,14 +59,7 @@ class Reviewing:
         refusal = await self._deciders.refusal(action.actor, question.asker)
         if refusal:
             return Acted(refusal, review)
-        acted = await self._carry_out(action, review, question.asker)
-        if acted.changed:
-            # Side by side: the clicker waits for both (Slack's 100 ms budget counts them).
-            await asyncio.gather(
-                self._store.changes.notify("reviews", {"review": review.id, "state": acted.key}),
-                self._store.queue.defer("redraw", {"review_id": review.id}, lock=f"card:{review.id}"),
-            )
-        return acted
+        return await self._carry_out(action, review, question.asker)
 
     async def reviewer(self, principal: str) -> bool:
         """Whether this person, under any of their linked identities, is on the list of reviewers."""

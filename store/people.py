@@ -15,7 +15,7 @@ from store.errors import NotFound
 from store.schema import identities, people
 from store.text import clean
 
-__all__ = ["Identity", "People", "Person"]
+__all__ = ["Identity", "People", "Person", "tidy"]
 
 EMAIL = "email"
 
@@ -61,7 +61,7 @@ class People:
             .where(own.c.principal.in_(asked))
         )
         found: dict[str, set[str]] = {principal: {principal} for principal in asked}
-        async with transaction(self._engine) as connection:
+        async with reading(self._engine) as connection:
             for mine, also in await connection.execute(query):
                 found[mine].add(also)
         return {principal: frozenset(also) for principal, also in found.items()}
@@ -113,7 +113,7 @@ class People:
                     .where(identities.c.person_id == source)
                     .values(person_id=target, linked_by=clean(by), linked_at=func.now())
                 )
-            await _tidy(connection)
+            await tidy(connection)
             return await _load(connection, target)
 
     async def unlink(self, principal: str, by: str) -> None:
@@ -127,7 +127,7 @@ class People:
             await connection.execute(
                 update(identities).where(identities.c.principal == clean(principal)).values(email_hash=None)
             )
-            await _tidy(connection)
+            await tidy(connection)
 
     async def list(self) -> builtins.list[Person]:
         """Everybody of whom anything is known, in the order in which they became known."""
@@ -170,10 +170,10 @@ async def _move(
     if only:
         query = query.where(identities.c.linked_by == only)
     await connection.execute(query.values(person_id=person_id, linked_by=by, linked_at=func.now()))
-    await _tidy(connection)
+    await tidy(connection)
 
 
-async def _tidy(connection: AsyncConnection) -> None:
+async def tidy(connection: AsyncConnection) -> None:
     """Nobody stays without a principal."""
     await connection.execute(delete(people).where(~exists().where(identities.c.person_id == people.c.id)))
 

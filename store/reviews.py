@@ -10,6 +10,7 @@ from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from store.changes import announce
 from store.database import reading, transaction
 from store.errors import NotFound
 from store.queue import Queue
@@ -84,7 +85,7 @@ class Decided:
 
 
 class Reviews:
-    """Every change is one transaction with its line in the audit."""
+    """Every change is one transaction with its line in the audit and the order to draw its cards anew."""
 
     def __init__(self, engine: AsyncEngine, queue: Queue) -> None:
         self._engine = engine
@@ -232,6 +233,7 @@ class Reviews:
                 lock=f"question:{review.question_id}",
                 connection=connection,
             )
+            await self._changed(connection, review, state)
         return Decided("done", review)
 
     async def mark_resumed(self, review_id: int) -> None:
@@ -280,8 +282,17 @@ class Reviews:
             row = changed.mappings().one_or_none()
             if row is None:
                 return False
-            await _note(connection, _review(row), actor=actor, action=action, detail=detail or {})
+            review = _review(row)
+            await _note(connection, review, actor=actor, action=action, detail=detail or {})
+            await self._changed(connection, review, action)
         return True
+
+    async def _changed(self, connection: AsyncConnection, review: ReviewRow, action: str) -> None:
+        """With the change itself: pages hear of it, and its cards will be drawn anew."""
+        await self._queue.defer(
+            "redraw", {"review_id": review.id}, lock=f"card:{review.id}", connection=connection
+        )
+        await announce(connection, "reviews", {"review": review.id, "state": action})
 
     async def _list(self, query: Select[Any]) -> builtins.list[ReviewRow]:
         async with reading(self._engine) as connection:

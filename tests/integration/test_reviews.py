@@ -43,7 +43,10 @@ async def test_a_decision_is_stored_with_its_job(store: Store) -> None:
     assert decided.outcome == "done"
     assert decided.review is not None
     assert (decided.review.state, decided.review.decided_by) == ("approved", "web:bob")
-    assert (await jobs(store))[-1] == ("resume", "question:q1", {"review_id": opened.id})
+    assert (await jobs(store))[-2:] == [
+        ("resume", "question:q1", {"review_id": opened.id}),
+        ("redraw", f"card:{opened.id}", {"review_id": opened.id}),
+    ]
     last = (await store.reviews.events(opened.id))[-1]
     assert (last.actor, last.action, last.version_hash, last.detail) == (
         "web:bob",
@@ -84,7 +87,7 @@ async def test_of_fifty_clicks_at_once_one_decides(store: Store) -> None:
     for _, decided in clicks:
         assert decided.outcome in ("done", "late")
         assert decided.review == winner
-    assert [name for name, _, _ in await jobs(store)] == ["answer", "resume"]
+    assert [name for name, _, _ in await jobs(store)] == ["answer", "resume", "redraw"]
     assert len(await store.reviews.events(opened.id)) == 2
 
 
@@ -170,3 +173,12 @@ async def test_withdrawing_by_itself_closes_what_is_pending(store: Store) -> Non
     assert await store.reviews.withdraw("q1", by="web:ada") == 1
     assert [row.state for row in await store.reviews.for_question("q1")] == ["rejected", "withdrawn"]
     assert (await store.reviews.events(second.id))[-1].actor == "web:ada"
+
+
+async def test_a_change_and_the_order_to_redraw_its_cards_are_one(store: Store) -> None:
+    """Killed right after a claim or a release, the cards are still drawn anew: the job is in the same transaction."""
+    opened = await held(store)
+    assert await store.reviews.claim(opened.id, "web:lin")
+    assert await store.reviews.release(opened.id, "web:lin")
+    redraws = [job for job in await jobs(store) if job[0] == "redraw"]
+    assert redraws == [("redraw", f"card:{opened.id}", {"review_id": opened.id})] * 2
