@@ -135,6 +135,9 @@ versions = Table(
     Column("audience", ARRAY(Text)),
     _moment("created_at", default=True),
     _moment("published_at"),
+    Column("title", Text, nullable=False, server_default=""),  # what the document is called while this is current
+    # Chunks against the version before it: {"added": n, "removed": n, "unchanged": n}.
+    Column("changes", JSONB, nullable=False, server_default="{}"),
     UniqueConstraint("document_id", "number"),
     CheckConstraint(
         "state in ('pending', 'converting', 'embedding', 'live', 'retired', 'failed')", name="state"
@@ -149,6 +152,19 @@ uploads = Table(
     Column("version_id", BigInteger, ForeignKey("versions.id", ondelete="CASCADE"), primary_key=True),
     Column("data", LargeBinary, nullable=False),
 )
+
+# Documents that are pages on the web: what the server said by which it can tell whether they changed.
+pages = Table(
+    "pages",
+    metadata,
+    Column("document_id", BigInteger, ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("etag", Text, nullable=False, server_default=""),
+    Column("last_modified", Text, nullable=False, server_default=""),
+    Column("error_code", Text),  # why the last look at it failed; null: it did not
+    Column("error_detail", Text),
+    _moment("looked_at", default=True),
+)
+Index("ix_pages_looked_at", pages.c.looked_at)
 
 chunks = Table(
     "chunks",

@@ -14,6 +14,7 @@ def upgrade() -> None:
     core()
     chat()
     search()
+    shelves()
 
 
 def core() -> None:
@@ -124,3 +125,26 @@ DO $$ DECLARE space record; BEGIN
   END LOOP;
 END $$
 """
+
+
+def shelves() -> None:
+    """Documents: what a version changed and was called, and pages that are looked at again."""
+    op.add_column("versions", sa.Column("title", sa.Text(), server_default="", nullable=False))
+    op.add_column("versions", sa.Column("changes", postgresql.JSONB(), server_default="{}", nullable=False))
+    op.create_table(
+        "pages",
+        sa.Column("document_id", sa.BigInteger(), nullable=False),
+        sa.Column("etag", sa.Text(), server_default="", nullable=False),
+        sa.Column("last_modified", sa.Text(), server_default="", nullable=False),
+        sa.Column("error_code", sa.Text()),
+        sa.Column("error_detail", sa.Text()),
+        sa.Column("looked_at", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["document_id"], ["documents.id"], name=op.f("fk_pages_document_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("document_id", name=op.f("pk_pages")),
+    )
+    op.create_index("ix_pages_looked_at", "pages", ["looked_at"])
+    op.execute(
+        "UPDATE versions AS v SET title = d.title FROM documents AS d WHERE d.current_version_id = v.id"
+    )
