@@ -65,7 +65,7 @@ listen_addresses = ''
 unix_socket_directories = '{run}'
 unix_socket_permissions = 0700
 max_connections = 100
-shared_buffers = 128MB
+shared_buffers = {buffers}MB
 maintenance_work_mem = 256MB
 # Parallel workers share memory through /dev/shm, 64 MB in a container: an index build died there.
 max_parallel_maintenance_workers = 0
@@ -93,6 +93,16 @@ full_page_writes = off
 synchronous_commit = off
 autovacuum = off
 """
+
+
+# MiB of shared buffers: a quarter of the memory between these. They take memory as they fill. A vector search of 100k
+# chunks touches some 9,000 pages at random; with 128 MiB it read 6,300 of them anew, 60 % more processor a search.
+BUFFERS = (128, 1_024)
+
+
+def _buffers() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return max(BUFFERS[0], min(BUFFERS[1], memory // 4))
 
 
 class EmbeddedPostgres:
@@ -214,7 +224,8 @@ class EmbeddedPostgres:
 
     def _configure(self) -> None:
         log = str(self._log).replace("'", "''")
-        settings = CONFIGURATION.format(run=self._run, log=log) + ("" if self._durable else FORGETFUL)
+        settings = CONFIGURATION.format(run=self._run, log=log, buffers=_buffers())
+        settings += "" if self._durable else FORGETFUL
         self._conf.write_text(settings, encoding="utf-8")
         self._conf.chmod(0o644)
 

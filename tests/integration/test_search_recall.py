@@ -147,7 +147,7 @@ async def test_each_language_has_an_index_that_is_used(store: Store, embedder: H
         ground, reach = await prepare(connection, ["x"], 200), await measure(connection, scope)
         legs = Legs(scope)
         legs.by_vector(ground, reach, questions[0], 50, exact=0)
-        plan = [row[0] for row in await connection.execute(*legs.explained(["x"]))]
+        plan = await legs.plan(connection, ["x"])
         found = await legs.candidates(connection, ["x"])
     used = {f"ix_embeddings_space_{ground.space_id}_{name}" for name in ("zh", "other")}
     assert all(any(f"using {name} " in line for line in plan) for name in used), "\n".join(plan)
