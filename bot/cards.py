@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.messages import Reply
 from store import Store
 from store.conversations import QuestionRow
-from store.deliveries import NewDelivery
+from store.deliveries import DeliveryRow, NewDelivery
 from store.reviews import ReviewRow
+
+# Days after which a card is posted anew. Feishu lets a card be changed for 14 (open.feishu.cn, message/patch).
+CARD_DAYS = {"feishu": 12.0}
 
 
 class Cards:
@@ -59,10 +63,44 @@ class Cards:
         question = await self._store.conversations.question(review.question_id)
         for row in await self._store.deliveries.for_review(review_id):
             if row.kind == "card" and row.state == "sent":
-                place = row.purpose.split(":", 2)[2]
-                await self._deliverer.redraw(row, card(review, question, place, self._language))
+                if row.content["meta"].get("moved"):
+                    continue  # too old to be changed, and it has no button left
+                await self._deliverer.redraw(row, card(review, question, _place(row), self._language))
             elif row.kind == "held" and row.state == "sent":
                 await self._deliverer.redraw(row, notice(Reply.from_json(row.content), review))
+
+    async def ageing(self, now: datetime) -> list[int]:
+        """Pending reviews with a card that its platform will soon not let us change any more."""
+        found = []
+        for review in await self._store.reviews.list("pending"):
+            rows = await self._store.deliveries.for_review(review.id)
+            if any(_ages(row, now) for row in rows):
+                found.append(review.id)
+        return found
+
+    async def renew(self, review_id: int, now: datetime) -> None:
+        """Job `renew`: post an ageing card anew, and take the old one's buttons away while that is still possible.
+        The new one first: killed in between, two cards are better than none, and the old one is renewed again."""
+        review = await self._store.reviews.get(review_id)
+        if review.state != "pending":
+            return
+        question = await self._store.conversations.question(review.question_id)
+        for row in await self._store.deliveries.for_review(review_id):
+            if not _ages(row, now):
+                continue
+            shown = card(review, question, _place(row), self._language)
+            await self._deliverer.deliver(
+                NewDelivery(
+                    purpose=f"card:{review.id}:{_place(row)}~{row.id}",
+                    platform=row.platform,
+                    kind="card",
+                    address=row.address,
+                    content=shown.to_json(),
+                    question_id=review.question_id,
+                    review_id=review.id,
+                )
+            )
+            await self._deliverer.redraw(row, replace(shown, meta={**shown.meta, "moved": True}))
 
     async def give_up(self, review_id: int) -> None:
         """The job `redraw` was tried to its last attempt: those who run Signoff hear which cards are out of date."""
@@ -71,11 +109,24 @@ class Cards:
                 await self._deliverer.alert(row, "redraw", "OSError")
 
 
+def _place(row: DeliveryRow) -> str:
+    """The channel's principal. A card that was posted anew has the old one's row behind a tilde."""
+    return row.purpose.split(":", 2)[2].partition("~")[0]
+
+
+def _ages(row: DeliveryRow, now: datetime) -> bool:
+    lasts = CARD_DAYS.get(row.platform)
+    if lasts is None or row.kind != "card" or row.state != "sent" or row.content["meta"].get("moved"):
+        return False
+    return row.sent_at is not None and now - row.sent_at > timedelta(days=lasts)
+
+
 def notice(held: Reply, review: ReviewRow) -> Reply:
     """What the asker reads while the draft waits, with who has it and since when; nothing of the draft itself."""
     holder = {
         "claimed_by": review.claimed_by,
         "claimed_at": review.claimed_at.isoformat() if review.claimed_at else None,
+        "opened_at": review.opened_at.isoformat(),
         "closed": review.state != "pending",
     }
     return replace(held, meta={**held.meta, **holder})
@@ -96,6 +147,7 @@ def card(review: ReviewRow, question: QuestionRow, place: str, language: str) ->
         "asker": question.asker,
         "conversation_id": question.conversation_id,
         "claimed_by": review.claimed_by,
+        "claimed_at": review.claimed_at.isoformat() if review.claimed_at else None,
         "decided_by": review.decided_by,
         "decided_at": review.decided_at.isoformat() if review.decided_at else None,
         "opened_at": review.opened_at.isoformat(),
@@ -108,5 +160,7 @@ def card(review: ReviewRow, question: QuestionRow, place: str, language: str) ->
     meta["question"] = question.text
     meta["rewritten_question"] = draft.get("rewritten_question", "")
     meta["sentences"] = draft.get("sentences", [])
+    # {"question", "answer", "signed_by"} of the signed-off answer that comes nearest, where one is known.
+    meta["nearest"] = draft.get("nearest")
     meta["decision"] = {key: value for key, value in (review.decision or {}).items() if value}
     return Reply("card", draft["text"], language, tuple(draft.get("citations", ())), meta)

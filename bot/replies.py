@@ -59,7 +59,12 @@ def held(words: Words, row: QuestionRow, review: ReviewRow) -> Reply:
         "held",
         words(row.language, "held.waiting", reference=review.id),
         row.language,
-        meta={"review_id": review.id, "round": review.round, "reason": review.reason},
+        meta={
+            "review_id": review.id,
+            "round": review.round,
+            "reason": review.reason,
+            "opened_at": review.opened_at.isoformat(),
+        },
     )
 
 

@@ -1,10 +1,12 @@
 """Calling the Web API: one session, rate limits obeyed, and errors told apart by what may be done about them."""
 
+import asyncio
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
-from aiolimiter import AsyncLimiter
 from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_client import AsyncWebClient
@@ -14,8 +16,9 @@ from bot.settings import Slack
 
 SECONDS = 15.0
 RATE_LIMIT_TRIES = 3
-# docs.slack.dev/apis/web-api/rate-limits: one message a second and channel, short bursts are allowed.
-BURST = 4
+# docs.slack.dev/apis/web-api/rate-limits: one message a second and channel, short bursts are allowed. At most four in
+# any five seconds: a bucket that fills up again lets twice as many through at first.
+POSTS, PERIOD = 4, 5.0
 CHANNELS_MOST = 2_000
 # Errors after which the same call may succeed: docs.slack.dev/reference/methods, "Errors" common to all.
 PASSING = frozenset(
@@ -28,6 +31,24 @@ PASSING = frozenset(
         "accesslimited",
     }
 )
+
+
+class Turns:
+    """Who may post in a channel: at most `POSTS` in any `PERIOD` seconds, first come, first served."""
+
+    def __init__(self) -> None:
+        self._one = asyncio.Lock()
+        self._posted: deque[float] = deque()
+
+    async def wait(self) -> None:
+        """Return when it is the caller's turn."""
+        async with self._one:
+            while self._posted and (
+                len(self._posted) >= POSTS or self._posted[0] < time.monotonic() - PERIOD
+            ):
+                await asyncio.sleep(max(0.0, self._posted[0] + PERIOD - time.monotonic()))
+                self._posted.popleft()
+            self._posted.append(time.monotonic())
 
 
 class Calls:
@@ -43,7 +64,7 @@ class Calls:
             session=self._session,
             retry_handlers=[AsyncRateLimitErrorRetryHandler(max_retry_count=RATE_LIMIT_TRIES)],
         )
-        self._limiters: dict[str, AsyncLimiter] = {}
+        self._turns: dict[str, Turns] = {}
 
     async def close(self) -> None:
         await self._session.close()
@@ -62,13 +83,10 @@ class Calls:
     async def post(self, **arguments: Any) -> Mapping[str, Any]:
         """chat.postMessage at the pace that its channel bears, without unfurling."""
         channel = str(arguments["channel"])
-        if len(self._limiters) > CHANNELS_MOST:
-            self._limiters.clear()
-        limiter = self._limiters.setdefault(channel, AsyncLimiter(BURST, BURST))
-        async with limiter:
-            return await self(
-                self.client.chat_postMessage, unfurl_links=False, unfurl_media=False, **arguments
-            )
+        if len(self._turns) > CHANNELS_MOST:
+            self._turns.clear()
+        await self._turns.setdefault(channel, Turns()).wait()
+        return await self(self.client.chat_postMessage, unfurl_links=False, unfurl_media=False, **arguments)
 
     async def respond(self, url: str, body: Mapping[str, Any]) -> bool:
         """Answer through a response_url; False when it is used up or expired. Raises `ConnectionError` when the

@@ -6,13 +6,14 @@ from typing import Any
 from bot.messages import Reply
 from bot.slack.render import (
     HEADER,
+    MOMENT,
     Message,
     Setting,
     actions,
-    age,
     bare_of,
     button,
     context,
+    dated,
     neutral,
     passages,
     plain,
@@ -25,6 +26,7 @@ from bot.slack.richtext import BLOCKS, BUDGET, Json, pages, size, units
 DRAFT_ROOM = 6_000
 QUESTION_LETTERS = 1_500
 DOUBTS = 5
+NEAREST_LETTERS = 600
 
 
 def card(reply: Reply, setting: Setting, permalink: str = "") -> Message:
@@ -32,12 +34,12 @@ def card(reply: Reply, setting: Setting, permalink: str = "") -> Message:
     words, language, meta = setting.words, reply.language, reply.meta
     title = words(language, "slack.card.title", reference=meta["review_id"])
     blocks: list[Json] = [{"type": "header", "text": plain(f"{title} · {_state(reply, setting)}", HEADER)}]
-    blocks += context(*_facts(reply, setting))
+    blocks += context(*_facts(reply, setting)) + _waiting(reply, setting)
     if meta["visible"]:
         blocks += _shown(reply, setting)
     else:
         blocks += said(words(language, "slack.card.hidden"))
-    blocks += context(*_outcome(reply, setting))
+    blocks += _outcome(reply, setting)
     buttons = _buttons(reply, setting)
     if permalink:
         link = button(words(language, "slack.card.permalink"), "permalink", "-")
@@ -63,13 +65,18 @@ def _facts(reply: Reply, setting: Setting) -> list[str]:
     if meta.get("confidence") is not None:
         sure = words(language, "slack.card.confidence", value=f"{meta['confidence']:.2f}")
         facts.append(sure if meta["calibrated"] else f"{sure} · {words(language, 'slack.card.uncalibrated')}")
-    if meta["state"] == "pending":
-        if meta.get("claimed_by"):
-            facts.append(words(language, "slack.card.claimed", who=setting.name(meta["claimed_by"])))
-        else:
-            waiting = age(words, language, meta["opened_at"], setting.now)
-            facts.append(words(language, "slack.waiting_for", age=waiting))
     return facts
+
+
+def _waiting(reply: Reply, setting: Setting) -> list[Json]:
+    """Who holds it, since when."""
+    words, language, meta = setting.words, reply.language, reply.meta
+    if meta["state"] != "pending":
+        return []
+    if meta.get("claimed_by") and meta.get("claimed_at"):
+        who = setting.name(meta["claimed_by"])
+        return dated(words(language, "slack.since", who=who, age=MOMENT), meta["claimed_at"])
+    return dated(words(language, "slack.waiting_for", age=MOMENT), meta["opened_at"])
 
 
 def _shown(reply: Reply, setting: Setting) -> list[Json]:
@@ -81,7 +88,9 @@ def _shown(reply: Reply, setting: Setting) -> list[Json]:
         head += context(
             words(language, "slack.card.rewritten", question=meta["rewritten_question"][:QUESTION_LETTERS])
         )
-    foot = context(*doubts(meta.get("sentences", ()), setting, language))
+    if meta.get("nearest"):
+        head += _nearest(meta["nearest"], setting, language)
+    foot = context(*support(meta.get("sentences", ()), setting, language))
     foot += context(*(source_line(citation, language, setting) for citation in reply.citations[:10]))
     foot += actions(passages(reply.citations[:20], f"r{meta['review_id']}"))
     room = min(DRAFT_ROOM, BUDGET - 2_000 - size(head) - size(foot))
@@ -92,31 +101,47 @@ def _shown(reply: Reply, setting: Setting) -> list[Json]:
     return [*head, *context(words(language, "slack.card.draft")), *first, *foot]
 
 
-def doubts(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) -> list[str]:
-    """The sentences that their passages do not, or hardly, support."""
-    doubted = [s for s in found if s["support"] in ("weak", "unsupported")]
+def _nearest(known: Mapping[str, Any], setting: Setting, language: str) -> list[Json]:
+    """The signed-off answer that comes nearest to the question, to compare the draft with."""
+    who = setting.name(str(known.get("signed_by", "")))
+    title = setting.words(language, "slack.card.nearest", who=who, question=bare_of(known["question"])[:300])
+    return context(title, bare_of(known["answer"])[:NEAREST_LETTERS])
+
+
+def support(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) -> list[str]:
+    """How many sentences rest on their passages, and those that hardly do or do not."""
+    judged = [s for s in found if s["support"] in ("supported", "weak", "unsupported")]
+    if not judged:
+        return []
+    counted = sum(s["support"] == "supported" for s in judged)
     return [
-        setting.words(language, f"slack.card.{s['support']}", sentence=bare_of(s["text"])[:300])
-        for s in doubted[:DOUBTS]
+        setting.words(language, "slack.card.support", supported=counted, count=len(judged)),
+        *(
+            setting.words(language, f"slack.card.{s['support']}", sentence=bare_of(s["text"])[:300])
+            for s in [s for s in judged if s["support"] != "supported"][:DOUBTS]
+        ),
     ]
 
 
-def _outcome(reply: Reply, setting: Setting) -> list[str]:
+def _outcome(reply: Reply, setting: Setting) -> list[Json]:
     words, language, meta = setting.words, reply.language, reply.meta
     if meta["state"] == "pending":
         return []
-    state = _state(reply, setting)
-    when = str(meta.get("decided_at") or "")[:16].replace("T", " ")
-    if meta.get("decided_by"):
+    state, at = _state(reply, setting), meta.get("decided_at")
+    if at and meta.get("decided_by"):
         who = setting.name(meta["decided_by"])
-        lines = [words(language, "slack.card.decided", state=state, who=who, at=when)]
+        head = dated(words(language, "slack.card.decided", state=state, who=who, at=MOMENT), at)
+    elif at:
+        head = dated(words(language, "slack.card.decided_by_time", state=state, at=MOMENT), at)
     else:
-        lines = [words(language, "slack.card.decided_by_time", state=state, at=when)] if when else [state]
+        head = context(state)
     decision = meta.get("decision", {})
-    for key, name in (("reason", "reason"), ("hint", "hint"), ("question", "better")):
-        if decision.get(key):
-            lines.append(words(language, f"slack.card.{name}", **{key: decision[key]}))
-    return lines
+    lines = [
+        words(language, f"slack.card.{name}", **{key: decision[key]})
+        for key, name in (("reason", "reason"), ("hint", "hint"), ("question", "better"))
+        if decision.get(key)
+    ]
+    return [*head, *context(*lines)]
 
 
 def _buttons(reply: Reply, setting: Setting) -> list[Json]:

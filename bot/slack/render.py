@@ -23,6 +23,7 @@ ADDRESS = re.compile(r"(?<=\w):(?=//)|(?<=mailto):|(?<=\bwww)\.|(?<=\])(?=\()", 
 NOTIFICATION = 300  # characters; a phone shows fewer
 BUTTON, CONTEXT, HEADER, OPTION = 75, 2_000, 150, 75  # docs.slack.dev/reference/block-kit
 CONTEXT_ELEMENTS, ACTIONS = 10, 25
+MOMENT = "\0"
 MARKS = re.compile(r"[*_`~#>|]+|\[(\d{1,3})\]")
 
 
@@ -97,6 +98,22 @@ def said(text: str) -> list[Json]:
     """A sentence of ours or somebody's own words, unparsed."""
     leaf = {"type": "text", "text": CONTROL.sub("", text) or " "}
     return [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [leaf]}]}]
+
+
+def dated(sentence: str, moment: str | datetime) -> list[Json]:
+    """A sentence of ours with the moment where `MOMENT` stands in it, which Slack shows in each reader's own time: a
+    message stays, and "just now" does not."""
+    then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    date = {
+        "type": "date",
+        "timestamp": int(then.timestamp()),
+        "format": "{date_short_pretty} {time}",
+        "fallback": f"{then:%Y-%m-%d %H:%M} UTC",
+    }
+    before, _, after = sentence.partition(MOMENT)
+    leaves = [{"type": "text", "text": before}, date, {"type": "text", "text": after}]
+    shown = [leaf for leaf in leaves if leaf.get("text", " ")]
+    return [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": shown}]}]
 
 
 def bare_of(sentence: str) -> str:
@@ -284,10 +301,10 @@ def _held(reply: Reply, setting: Setting) -> Message:
     words, language, meta = setting.words, reply.language, reply.meta
     blocks = said(reply.text)
     if meta.get("claimed_by"):
-        since = age(words, language, str(meta["claimed_at"]), setting.now)
-        blocks += context(
-            words(language, "slack.since", who=setting.name(str(meta["claimed_by"])), age=since)
-        )
+        who = setting.name(str(meta["claimed_by"]))
+        blocks += dated(words(language, "slack.since", who=who, age=MOMENT), str(meta["claimed_at"]))
+    elif meta.get("opened_at") and not meta.get("closed"):
+        blocks += dated(words(language, "slack.waiting_for", age=MOMENT), str(meta["opened_at"]))
     if setting.question_id and not meta.get("closed"):
         blocks += actions([button(words(language, "slack.withdraw"), "stop", setting.question_id)])
     return Message(first_sentence(reply.text), tuple(blocks))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bot.messages import Reply
-from bot.slack.cards import doubts
+from bot.slack.cards import support
 from bot.slack.render import Setting, actions, button, context, plain, said, source_line
 from bot.slack.richtext import Json, pages, units
 from store.passages import Passage
@@ -61,7 +61,7 @@ def draft(reply: Reply, handle: str, setting: Setting, *, decide: bool) -> Json:
     words, language, meta = setting.words, reply.language, reply.meta
     blocks = context(words(language, "slack.card.question")) + said(str(meta.get("question", ""))[:INPUT])
     blocks += context(words(language, "slack.card.draft")) + _text(reply.text)
-    blocks += context(*doubts(meta.get("sentences", ()), setting, language))
+    blocks += context(*support(meta.get("sentences", ()), setting, language))
     blocks += context(*(source_line(citation, language, setting) for citation in reply.citations))
     if decide:
         names = (("approve", "primary"), ("edit", ""), ("reject", "danger"))

@@ -37,7 +37,7 @@ ELEMENTS = {"rich_text_quote": "blockquote", "rich_text_preformatted": "pre", "r
 
 
 def _leaf(leaf: dict[str, Any]) -> str:
-    text = html.escape(leaf.get("text", "")).replace("\n", "<br>")
+    text = html.escape(leaf.get("text") or leaf.get("fallback", "")).replace("\n", "<br>")
     for style in leaf.get("style", {}):
         text = f"<{TAGS[style]}>{text}</{TAGS[style]}>"
     return text

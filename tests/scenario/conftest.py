@@ -36,7 +36,7 @@ def quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(send, "UPDATE_GAP", 0.05)
         patch.setattr(stream, "GAP", 0.05)
-        patch.setattr(calls, "BURST", 1_000)
+        patch.setattr(calls, "POSTS", 1_000)
         yield
 
 

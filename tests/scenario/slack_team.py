@@ -42,6 +42,7 @@ class Team:
     app: App
     listener: Listener
     house: SlackHouse
+    queues: Sequence[str] = ()  # that somebody works on
 
     async def question(self, text: str) -> QuestionRow:
         """The newest question with that text, as soon as it is stored."""
@@ -67,6 +68,8 @@ class Team:
     async def asked(self, text: str = LEAVE, user: str = "U0ADA", channel: str = "C0GEN", **more: Any) -> str:
         """Mention the bot; the ts of the question, once it was answered in the thread."""
         mention = text if channel.startswith("D") else f"{BOT} {text}"
+        if channel.startswith("D"):
+            await self.slack.do("open_messages", user=user)
         ts = await self.slack.say(user, channel, mention, **more)
         row = await self.ended(text)
 
@@ -92,7 +95,7 @@ class Team:
         """Wait until nothing is on its way in either direction, and no job is due."""
         await self.slack.do("settle")
         await self.listener.finish()
-        await idle(self.app)
+        await idle(self.app, self.queues)
         await self.slack.do("settle")
 
     async def answers(self, channel: str, thread: str, user: str = "U0ADA") -> list[dict[str, Any]]:
@@ -162,12 +165,12 @@ class Team:
         assert sorted(purposes) == sorted(set(purposes))
 
 
-async def idle(app: App, seconds: float = 10.0) -> None:
-    """Wait until no job is due or running."""
+async def idle(app: App, queues: Sequence[str], seconds: float = 10.0) -> None:
+    """Wait until no job of these queues is due or running."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         async with transaction(app.store.database.engine) as connection:
-            due = await connection.scalar(text(DUE))
+            due = await connection.scalar(text(DUE), {"queues": list(queues)})
         if not due:
             return
         await asyncio.sleep(0.02)
@@ -175,7 +178,8 @@ async def idle(app: App, seconds: float = 10.0) -> None:
 
 DUE = """
 SELECT count(*) FROM procrastinate_jobs
- WHERE status = 'doing' OR status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now())
+ WHERE queue_name = ANY(:queues)
+   AND (status = 'doing' OR status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now()))
 """
 # What a handbook is made of stays from test to test, as long as nobody changed it.
 KNOWLEDGE = frozenset(
@@ -268,6 +272,7 @@ async def slack_team(
             if fresh:
                 await publish(app.store, embedder, collection, source, texts)
         async with connected(slack, app) as team:
+            team.queues = queues
             works = [asyncio.create_task(app.store.queue.run_worker(list(queues)))] if queues else []
             try:
                 yield team

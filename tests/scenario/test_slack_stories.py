@@ -4,7 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from store.database import transaction
+from store.schema import reviews
 from tests.emulators.slack.scopes import Manifest
 from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team
 
@@ -156,13 +159,20 @@ async def test_stop_in_words_takes_a_question_back(team: Team) -> None:
 
 
 async def test_an_edited_question_is_asked_anew(team: Team) -> None:
-    """While a draft waits, another wording supersedes it; after the answer the asker is told to ask again."""
+    """While a draft waits, another wording supersedes it; after the answer the asker is offered to ask again, and
+    nobody else can."""
     ts, _ = await team.held()
     await team.slack.do("edit", user="U0ADA", channel="C0GEN", ts=ts, text=f"{BOT} {LEAVE}")
     assert (await team.ended(LEAVE)).state == "answered"
     assert (await team.question(CONTRACT)).state == "superseded"
-    await team.slack.do("edit", user="U0ADA", channel="C0GEN", ts=ts, text=f"{BOT} {LEAVE} Really?")
-    await team.slack.until_seen("U0ADA", "C0GEN", "Ask again")
+    await team.slack.do("edit", user="U0ADA", channel="C0GEN", ts=ts, text=f"{BOT} What does ERR_0042 mean?")
+    offer = await team.slack.until_seen("U0ADA", "C0GEN", "was edited", thread=ts)
+    await team.slack.click("U0LIN", "C0GEN", offer["ts"], "again")
+    await team.slack.until_seen("U0LIN", "C0GEN", "Only the person who asked")
+    await team.slack.click("U0ADA", "C0GEN", offer["ts"], "again")
+    await team.slack.until_seen("U0ADA", "C0GEN", "certificate", thread=ts)
+    await team.slack.click("U0ADA", "C0GEN", offer["ts"], "again")
+    await team.slack.until_seen("U0ADA", "C0GEN", "asked again already")
 
 
 async def test_a_deleted_question_is_forgotten(team: Team) -> None:
@@ -245,23 +255,60 @@ async def test_a_claimed_review_says_whose_it_is(team: Team) -> None:
     """Claim and release are seen by everybody on the card; the asker reads who has it, and since when."""
     ts, card = await team.held()
     await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:claim")
-    claimed = await team.slack.until_seen("U0REV2", "C0REVIEW", "rena has it")
-    await team.slack.until_seen("U0ADA", "C0GEN", "rena 正在处理（刚刚接手）", thread=ts)
+    claimed = await team.slack.until_seen("U0REV2", "C0REVIEW", "rena took it")
+    await team.slack.until_seen("U0ADA", "C0GEN", "rena 正在处理（", thread=ts)
     await team.slack.click("U0REV", "C0REVIEW", claimed["ts"], "review:release")
     await team.slack.until_seen("U0REV2", "C0REVIEW", "nobody has taken it")
 
 
 async def test_a_late_reviewer_learns_who_was_faster(team: Team) -> None:
-    """A click on a card that was drawn before the decision changes nothing and is answered in private."""
+    """A click on a card as it was before the decision changes nothing and is answered in private; so is a form that was
+    open meanwhile."""
+    ts, card = await team.held()
+    await team.slack.click("U0REV2", "C0REVIEW", card["ts"], "review:edit")
+    await team.slack.until(lambda: _modal_with(team, "U0REV2", "45"))
+    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:approve")
+    await team.slack.until_seen("U0REV", "C0REVIEW", "approved by rena")
+    await team.slack.click("U0REV2", "C0REVIEW", card["ts"], "review:approve", late=True)
+    await team.slack.until_seen("U0REV2", "C0REVIEW", "rena was faster: approved")
+    await team.slack.submit("U0REV2", text0="Something else [1].")
+    await team.slack.until(lambda: _modal_with(team, "U0REV2", "rena was faster"))
+    await team.slack.click("U0REV2", "C0REVIEW", card["ts"], "review:reject", late=True)
+    await team.slack.until(lambda: _modal_with(team, "U0REV2", "rena was faster"))
+    shown = [m["text"] for m in await team.answers("C0GEN", ts)]
+    assert not any("Something else" in text for text in shown)
+
+
+async def test_who_leaves_the_review_channel_decides_no_more(team: Team) -> None:
+    """A reviewer on the list who is not in the review channel is refused, with a sentence, and sees no draft."""
+    await team.held()
+    await team.slack.do("channel", id="C0REVIEW", take=["U0REV2"])
+    await team.house.people.refresh(["C0REVIEW"])
+    review = await team.review()
+    handle = f"{review.id}:{review.version_hash}"
+    body = {"user": {"id": "U0REV2", "team_id": "T0SIGN"}}
+    for verb in ("approve", "claim"):
+        assert (await team.listener.clicks._act(body, handle, verb)).key == "forbidden"
+    assert (await team.listener.clicks._readable(body, handle))[0] is None
+    assert (await team.review()).state == "pending"
+
+
+async def test_a_long_draft_is_edited_in_several_fields(team: Team) -> None:
+    """What one field cannot hold stands in several; what is sent is all of them, in order."""
     _, card = await team.held()
     review = await team.review()
-    stale = {"action_id": "review:approve", "type": "button", "value": f"{review.id}:{review.version_hash}"}
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:approve")
-    await team.ended(CONTRACT)
-    body = {"user": {"id": "U0REV2", "team_id": "T0SIGN"}, "actions": [stale]}
-    acted = await team.listener.clicks._act(body, stale["value"], "approve")
-    assert acted.key == "late"
-    assert "rena" in await team.listener.clicks._outcome(acted)
+    text = "\n".join(f"{number}. {review.draft['text']}" for number in range(200))
+    async with transaction(team.app.store.database.engine) as connection:
+        await connection.execute(
+            update(reviews).values(draft={**review.draft, "text": text}).where(reviews.c.id == review.id)
+        )
+    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:edit")
+    modal = await team.slack.until(lambda: _modal_with(team, "U0REV", "45"))
+    fields = modal["inputs"]
+    assert len(fields) >= 3
+    await team.slack.submit("U0REV", **{name: f"part {number} [1]." for number, name in enumerate(fields)})
+    answer = await team.slack.until_seen("U0ADA", "C0GEN", "part 0")
+    assert f"part {len(fields) - 1}" in answer["text"]
 
 
 async def test_a_draft_from_closed_documents_is_opened_privately(team: Team) -> None:
@@ -299,6 +346,71 @@ async def test_only_administrators_manage(team: Team) -> None:
     await team.slack.until_seen("U0ADA", "C0GEN", "Only administrators")
     await team.slack.command("U0ADM", "C0GEN", "/kb", "list")
     await team.slack.until_seen("U0ADM", "C0GEN", "leave")
+
+
+async def test_pausing_holds_and_is_seen(team: Team) -> None:
+    """Paused here or everywhere, a question is told so and can be asked again; status names who did it."""
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "pause here")
+    await team.slack.until_seen("U0ADM", "C0GEN", "paused: slack:C0GEN")
+    ts = await team.slack.say("U0ADA", "C0GEN", f"{BOT} {LEAVE}")
+    told = await team.slack.until_seen("U0ADA", "C0GEN", "Answering is paused", thread=ts)
+    await team.asked("What does ERR_0042 mean?", channel="D0ADA")
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "status")
+    await team.slack.until_seen("U0ADM", "C0GEN", "slack:C0GEN, by slack:U0ADM")
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "pause here off")
+    await team.slack.until_seen("U0ADM", "C0GEN", "goes on: slack:C0GEN")
+    await team.slack.click("U0ADA", "C0GEN", told["ts"], "again")
+    await team.slack.until_seen("U0ADA", "C0GEN", "15 days", thread=ts)
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "pause")
+    await team.slack.command("U0ADA", "C0GEN", "/ask", "Is ERR_0042 an error?")
+    await team.slack.until_seen("U0ADA", "C0GEN", "Answering is paused")
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "pause off")
+    await team.asked("Which error is ERR_0042?", channel="D0ADA")
+
+
+async def test_gaps_and_numbers_are_what_happened(team: Team) -> None:
+    """Gaps are what was not known, rejected or not helpful; what was asked in private is counted and not shown."""
+    _, card = await team.held()
+    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:reject")
+    await team.slack.until(lambda: _modal_with(team, "U0REV", "Hint"))
+    await team.slack.submit("U0REV", reason="sources")
+    ts = await team.asked()
+    (answer,) = await team.answers("C0GEN", ts)
+    await team.slack.click("U0ADA", "C0GEN", answer["ts"], "feedback", pick="negative")
+    await team.asked("Where do penguins sleep in winter?")
+    await team.asked("What is my neighbour's salary?", channel="D0ADA")
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "gaps")
+    gaps = await team.slack.until_seen("U0ADM", "C0GEN", "Week of")
+    assert "penguins" in gaps["text"]
+    for shown in (
+        "2 without an answer, 1 rejected, 1 not helpful",
+        "not helpful: How many",
+        f"rejected: {CONTRACT}",
+    ):
+        assert shown in gaps["text"]
+    assert "salary" not in gaps["text"]
+    assert "1 asked in private" in gaps["text"]
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "stats")
+    stats = await team.slack.until_seen("U0ADM", "C0GEN", "asked: 4 (0)")
+    for shown in ("rejected: 1 (0)", "not helpful: 1 (0)", "people who asked: 1 (0)"):
+        assert shown in stats["text"]
+
+
+async def test_who_may_read_is_changed_by_mentioning_them(team: Team) -> None:
+    """Channels, people and groups are named as Slack names them, a collection by its name; what is nobody is
+    refused."""
+    (document,) = [row for row in await team.app.admin.list("hr") if row.title == "leave"]
+    for text, said in (
+        (f"audience {document.id} <#C0HR|hr> <@U0LIN> <!subteam^S0KB>", "slack:C0HR slack:S0KB slack:U0LIN"),
+        (f"audience {document.id} inherit", "leave is now for: everyone"),
+        (f"audience {document.id} nobody", "Not somebody who could read: nobody"),
+        ("audience it here", "it is now for: slack:C0GEN"),
+        ("audience it everyone", "it is now for: everyone"),
+        ("audience", "Name a document"),
+        ("collections", "hr: 2 documents, 4 passages, 0 failed · everyone"),
+    ):
+        await team.slack.command("U0ADM", "C0GEN", "/kb", text)
+        await team.slack.until_seen("U0ADM", "C0GEN", said)
 
 
 async def test_the_other_commands_answer(team: Team) -> None:

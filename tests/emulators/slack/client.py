@@ -127,4 +127,8 @@ class StandIn:
                     return message
             return None
 
-        return dict(await self.until(look, seconds))
+        try:
+            return dict(await self.until(look, seconds))
+        except AssertionError:
+            shown = [message["text"] for message in await self.see(user, channel)]
+            raise AssertionError(f"{user} never sees {text!r} in {channel}; there is {shown}") from None

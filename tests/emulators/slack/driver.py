@@ -246,13 +246,23 @@ class Driver:
         ]
 
     async def click(
-        self, user: str, channel: str, ts: str, button: str, pick: str = "", wait: bool = True
+        self,
+        user: str,
+        channel: str,
+        ts: str,
+        button: str,
+        pick: str = "",
+        wait: bool = True,
+        late: bool = False,
     ) -> Json:
-        """Click what is on the message: `button` is an action id or a label, `pick` an option or "positive"."""
+        """Click what is on the message: `button` is an action id or a label, `pick` an option or "positive". `late`:
+        the person's screen still shows what the message was when it last had that button."""
         person, place = self._inside(user, channel)
         message = next((m for m in self.world.visible(place.id, user) if m["ts"] == ts), None)
         if message is None:
             raise NotPossible(f"{user} sees no message {ts} in {channel}")
+        if late:
+            message = self._as_it_was(place.id, ts, button, user)
         block, element = _find(message, button, user)
         container = {
             "type": "message",
@@ -272,6 +282,15 @@ class Driver:
         if "to" not in message:
             body["message"] = {key: value for key, value in message.items() if key != "streaming"}
         return await self._send(body, wait)
+
+    def _as_it_was(self, channel: str, ts: str, button: str, user: str) -> Json:
+        for before in reversed(self.world.earlier.get((channel, ts), [])):
+            try:
+                _find(before, button, user)
+            except NotPossible:
+                continue
+            return before
+        raise NotPossible(f"{ts} never had a button {button!r}")
 
     async def modal(self, user: str) -> Json | None:
         """The view on top of the person's screen, with its words; None when there is none."""

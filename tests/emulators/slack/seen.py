@@ -36,7 +36,10 @@ def _rich(element: dict[str, Any]) -> str:
     if element["type"] == "rich_text_list":
         return "\n".join(_rich(section) for section in element["elements"])
     return "".join(
-        leaf.get("text") or leaf.get("url") or f"@{leaf.get('user_id', leaf.get('range', ''))}"
+        leaf.get("text")
+        or leaf.get("fallback")
+        or leaf.get("url")
+        or f"@{leaf.get('user_id', leaf.get('range', ''))}"
         for leaf in element["elements"]
     )
 

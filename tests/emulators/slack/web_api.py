@@ -224,6 +224,7 @@ def chat_update(world: World, manifest: Manifest, arguments: Json) -> Json:
         if not message["streaming"]["closed"]:
             raise Refused("streaming_state_conflict")
     content = _content(arguments)
+    world.earlier.setdefault((channel.id, message["ts"]), []).append(dict(message))
     message.update(content)
     message["edited"] = {"user": BOT_USER, "ts": world.clock.ts()}
     message.pop("streaming", None)

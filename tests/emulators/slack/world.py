@@ -127,6 +127,7 @@ class World:
         self.views: dict[str, Json] = {}
         self.open_views: dict[str, list[str]] = {}  # user → view ids, top last
         self.ephemerals: list[Json] = []
+        self.earlier: dict[tuple[str, str], list[Json]] = {}  # what our messages were before each update
         self.triggers: dict[str, Json] = {}
         self.response_urls: dict[str, Json] = {}
         self.statuses: list[Json] = []
