@@ -14,6 +14,7 @@ from bot.ask import Asking, Bounds
 from bot.cards import Cards
 from bot.deciders import Deciders
 from bot.deliver import Alerts, Deliverer
+from bot.erasing import Erasing
 from bot.graphs import Graphs, thread_id
 from bot.limits import Pace
 from bot.messages import Platform
@@ -46,6 +47,7 @@ class App:
     asking: Asking
     cards: Cards
     reviewing: Reviewing
+    erasing: Erasing
     admin: Admin
     # By name: why it cannot work just now, "" when all is well. /readyz asks.
     health: dict[str, Callable[[], str]] = field(default_factory=dict)
@@ -63,6 +65,7 @@ class App:
         await self.store.switches.sweep("aside:", now - timedelta(days=kept.checkpoints_days))
         await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
         await self.store.queue.sweep(int(kept.inbox_hours))
+        await self.store.erasure.old_words(now - timedelta(days=kept.runs_days))
         finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
         threads = [thread_id(row.conversation_id, row.id) for row in finished]
         await self.store.database.delete_checkpoints(threads)
@@ -143,6 +146,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             asking=asking,
             cards=cards,
             reviewing=Reviewing(store, graphs, asking, deciders=deciders),
+            erasing=Erasing(store, graphs),
             admin=Admin(store, embedder, settings),
         )
         jobs.register(store.queue, app)

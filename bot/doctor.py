@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rag_graph.contracts import ModelUnavailable, Turn
@@ -28,6 +29,7 @@ async def examine(app: "App") -> list[Finding]:
         ("model", _model),
         ("reviewers", _reviewers),
         ("queue", _queue),
+        ("deliveries", _deliveries),
     ]
     findings = []
     for name, check in checks:
@@ -117,6 +119,19 @@ async def _reviewers(app: "App") -> Finding:
             "reviewers", False, "nobody may decide", "Name them in signoff.toml, [review] reviewers."
         )
     return Finding("reviewers", True, ", ".join(app.settings.review.reviewers))
+
+
+async def _deliveries(app: "App") -> Finding:
+    troubles = await app.store.deliveries.troubles(datetime.now(UTC) - timedelta(days=7))
+    if not troubles:
+        return Finding("deliveries", True, "everything of the last seven days arrived")
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(troubles.items()))
+    return Finding(
+        "deliveries",
+        False,
+        f"of the last seven days: {counted}",
+        "`signoff deliveries` lists them with what the platform said; those marked failed are tried again.",
+    )
 
 
 async def _queue(app: "App") -> Finding:

@@ -78,6 +78,10 @@ def _register_sending(queue: Queue, app: "App") -> None:
     async def resend(delivery_id: int) -> None:
         await _quietly_gone(app.outbox.resend(delivery_id), delivery=delivery_id)
 
+    async def forget(conversation_id: str, question_id: str) -> None:
+        await app.erasing.checkpoints(conversation_id, question_id)
+
+    queue.task("forget", forget, retry=ANSWERING)
     queue.task("tell", tell, retry=ANSWERING)
     queue.task("redeliver", redeliver, retry=SENDING)
     queue.task("resend", resend, retry=SENDING)

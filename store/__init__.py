@@ -11,6 +11,7 @@ from store.database import Database, migrate
 from store.deliveries import Deliveries
 from store.documents import Documents
 from store.embedding import Embedder
+from store.erasure import Erasure
 from store.errors import DatabaseUnavailable, ExtensionMissing, NotFound, SchemaOutdated, StoreError
 from store.inbox import Inbox
 from store.insight import Insight
@@ -46,6 +47,7 @@ class Store:
     deliveries: Deliveries
     runs: Runs
     people: People
+    erasure: Erasure
     documents: Documents
     search: Searcher
     changes: Changes
@@ -88,6 +90,7 @@ async def open_store(
             deliveries=Deliveries(engine),
             runs=Runs(engine),
             people=People(engine),
+            erasure=Erasure(engine),
             documents=Documents(engine, embedder, queue),
             search=Searcher(engine, embedder, search),
             changes=Changes(engine, database.direct),

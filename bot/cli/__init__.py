@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from bot.cli import asking, evaluation, knowledge, process, reviews
+from bot.cli import asking, evaluation, knowledge, people, process, reviews
 from bot.cli.session import CommandFailed
 from bot.settings import SettingsError
 from store.errors import StoreError
@@ -20,6 +20,7 @@ asking.register(cli)
 knowledge.register(cli)
 evaluation.register(cli)
 cli.add_typer(reviews.cli, name="reviews")
+cli.add_typer(people.cli, name="people")
 
 
 def main() -> None:

@@ -7,17 +7,20 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from importlib.resources import as_file, files
 from types import FrameType
 from typing import Annotated
 
 import typer
 import uvicorn
+from rich.console import Console
+from rich.table import Table
 from starlette.types import ASGIApp
 
 from bot.app import App, open_app
 from bot.cli.knowledge import upload_handbook
-from bot.cli.session import CommandFailed, Home, Json, database, dump, opened, run
+from bot.cli.session import CommandFailed, Home, Json, database, dump, opened, run, see_through
 from bot.doctor import examine
 from bot.settings import Settings, load_settings
 from bot.supervise import Supervisor, end_with_supervisor
@@ -35,7 +38,7 @@ Port = Annotated[int, typer.Option(help="Port of the workspace.")]
 
 
 def register(cli: typer.Typer) -> None:
-    for command in (up, serve, worker, migrate, doctor, prune):
+    for command in (up, serve, worker, migrate, doctor, prune, deliveries):
         cli.command()(command)
 
 
@@ -242,11 +245,52 @@ def doctor(home: Home = None, as_json: Json = False) -> None:
     run(work())
 
 
-def prune(home: Home = None) -> None:
-    """Delete what its retention has passed: finished questions' checkpoints, old inbox rows. Waiting reviews stay."""
+def deliveries(
+    home: Home = None,
+    days: Annotated[float, typer.Option(help="How far back to look.")] = 7,
+    as_json: Json = False,
+) -> None:
+    """The messages that did not arrive, or of which nobody knows: where, why, and for which question."""
 
     async def work() -> None:
         async with opened(home) as app:
-            typer.echo(f"Cleared the checkpoints of {await app.prune()} finished questions.")
+            since = datetime.now(UTC) - timedelta(days=days)
+            rows = await app.store.deliveries.undelivered(since)
+        fields = ("id", "created_at", "state", "platform", "kind", "question_id", "attempts", "error")
+        if as_json:
+            dump([{name: getattr(row, name) for name in fields} for row in rows])
+            return
+        table = Table(*fields)
+        for row in rows:
+            table.add_row(*(str(getattr(row, name) or "") for name in fields))
+        Console().print(table)
+
+    run(work())
+
+
+def prune(
+    home: Home = None,
+    person: Annotated[
+        str, typer.Option("--person", help="Forget this person instead: slack:U…, feishu:ou_…, web:name.")
+    ] = "",
+    thread: Annotated[
+        str, typer.Option("--thread", help="Forget this conversation instead, by its id.")
+    ] = "",
+) -> None:
+    """Delete what its retention has passed: finished questions' checkpoints, old inbox rows. Waiting reviews stay.
+
+    With --person or --thread: what was asked and answered there, its memory, feedback and drafts, at once. The audit
+    keeps ids; what was posted on a chat platform is deleted there, by its own administrators.
+    """
+
+    async def work() -> None:
+        async with opened(home) as app:
+            if not person and not thread:
+                typer.echo(f"Cleared the checkpoints of {await app.prune()} finished questions.")
+                return
+            erased = await (app.erasing.person(person) if person else app.erasing.thread(thread))
+            if not await see_through(app, ["answers"], lambda: app.erasing.finished(erased), seconds=120):
+                raise CommandFailed("Erased, but some memory is still to be forgotten; a running serve does it.")
+            typer.echo(f"Forgot {len(erased.questions)} questions and what hung on them.")
 
     run(work())

@@ -14,7 +14,9 @@ from bot.messages import Action
 from bot.review import Acted
 from store.reviews import ReviewRow
 
-cli = typer.Typer(help="Held drafts: list, show, claim, approve, edit, reject.", no_args_is_help=True)
+cli = typer.Typer(
+    help="Held drafts: list, show, claim, release, reassign, approve, edit, reject.", no_args_is_help=True
+)
 
 As = Annotated[str, typer.Option("--as", help="Who decides; must be on the list of reviewers.")]
 REVIEWER = "cli:reviewer"
@@ -66,6 +68,24 @@ def show(review_id: int, home: Home = None, as_json: Json = False) -> None:
 def claim(review_id: int, home: Home = None, who: As = REVIEWER, as_json: Json = False) -> None:
     """Take a review, so that others see who has it."""
     _act(home, review_id, who, as_json, verb="claim")
+
+
+@cli.command("release")
+def release(review_id: int, home: Home = None, who: As = REVIEWER, as_json: Json = False) -> None:
+    """Give a review back, so that others take it."""
+    _act(home, review_id, who, as_json, verb="release")
+
+
+@cli.command("reassign")
+def reassign(
+    review_id: int,
+    to: Annotated[str, typer.Option("--to", help="The reviewer who is to have it, whoever has it now.")],
+    home: Home = None,
+    who: As = REVIEWER,
+    as_json: Json = False,
+) -> None:
+    """Pass a review on to another reviewer."""
+    _act(home, review_id, who, as_json, verb="reassign", to=to)
 
 
 @cli.command("approve")
@@ -120,7 +140,7 @@ def _act(home: Any, review_id: int, who: str, as_json: bool, **fields: Any) -> N
             if as_json:
                 dump({"outcome": acted.key, "review": asdict(acted.review) if acted.review else None})
             else:
-                typer.echo(sentence(app, acted))
+                typer.echo(sentence(app, acted, to=fields.get("to", "")))
             if not acted.changed:
                 raise typer.Exit(1)
 
@@ -138,11 +158,11 @@ async def _find(app: App, review_id: int) -> ReviewRow:
     return review
 
 
-def sentence(app: App, acted: Acted, language: str = "en") -> str:
+def sentence(app: App, acted: Acted, language: str = "en", *, to: str = "") -> str:
     """What the clicker reads."""
     review = acted.review
     state = app.words(language, f"review.state.{review.state}") if review else ""
-    who = (review.decided_by or review.claimed_by or "") if review else ""
+    who = to or ((review.decided_by or review.claimed_by or "") if review else "")
     return app.words(language, f"review.{acted.key}", state=state, who=who)
 
 
