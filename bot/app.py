@@ -66,6 +66,11 @@ class App:
         await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
         await self.store.queue.sweep(int(kept.inbox_hours))
         await self.store.erasure.old_words(now - timedelta(days=kept.runs_days))
+        for review_id in await self.cards.ageing(now):
+            await self.store.queue.defer("renew", {"review_id": review_id}, lock=f"card:{review_id}")
+        await self.store.arrivals.sweep(now - timedelta(hours=kept.inbox_hours))
+        for kind in ("file", "edit"):
+            await self.store.kept.sweep(kind, now - timedelta(hours=kept.inbox_hours))
         finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
         threads = [thread_id(row.conversation_id, row.id) for row in finished]
         await self.store.database.delete_checkpoints(threads)
@@ -128,6 +133,11 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
         bounds = Bounds(settings.workspace.question_characters, settings.limits)
         asking = Asking(store, graphs, deliverer, cards, words, bounds)
+        if settings.feishu is not None:
+            from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
+
+            house = await closing.enter_async_context(feishu.open_house(settings.feishu, store, words))
+            house.neighbours, platforms["feishu"] = platforms, house
         closing.push_async_callback(asking.stops.close)
         deciders = Deciders(
             store.people,

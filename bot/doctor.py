@@ -37,7 +37,7 @@ async def examine(app: "App") -> list[Finding]:
             findings.append(await check(app))
         except StoreError as error:
             findings.append(Finding(name, False, type(error).__name__, str(error)))
-    return [*findings, *await _slack(app)]
+    return [*findings, *await _slack(app), *await _feishu(app)]
 
 
 async def _slack(app: "App") -> list[Finding]:
@@ -47,6 +47,15 @@ async def _slack(app: "App") -> list[Finding]:
 
     house = app.platforms.get("slack")
     return await doctor.examine_slack(app, house) if isinstance(house, send.SlackHouse) else []
+
+
+async def _feishu(app: "App") -> list[Finding]:
+    if app.settings.feishu is None:
+        return []
+    from bot.feishu import doctor, send  # lark-oapi, only where it is set up
+
+    house = app.platforms.get("feishu")
+    return await doctor.examine_feishu(app, house) if isinstance(house, send.FeishuHouse) else []
 
 
 async def _database(app: "App") -> Finding:

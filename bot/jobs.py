@@ -1,6 +1,7 @@
 """The queue's tasks. Thin: each finds its use case and gives the job its retry rule."""
 
 from collections.abc import Awaitable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import structlog
@@ -85,6 +86,11 @@ def _register_sending(queue: Queue, app: "App") -> None:
     queue.task("tell", tell, retry=ANSWERING)
     queue.task("redeliver", redeliver, retry=SENDING)
     queue.task("resend", resend, retry=SENDING)
+
+    async def renew(review_id: int) -> None:
+        await _quietly_gone(app.cards.renew(review_id, datetime.now(UTC)), review=review_id)
+
+    queue.task("renew", renew, retry=SENDING)
 
 
 def _register_ingestion(queue: Queue, app: "App") -> None:

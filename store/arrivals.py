@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from store.database import transaction
 from store.errors import translated
 from store.queue import ANSWERS
-from store.schema import arrivals
+from store.schema import arrivals, inbox
 from store.text import clean
 
 __all__ = ["Arrivals", "SyncDoor"]
@@ -65,6 +65,20 @@ class Arrivals:
     async def done(self, arrival_id: int) -> None:
         async with transaction(self._engine) as connection:
             await connection.execute(update(arrivals).where(arrivals.c.id == arrival_id).values(payload=None))
+
+    async def question_of(self, platform: str, key: str) -> str | None:
+        """The question that a message became, as far as the inbox remembers."""
+        query = select(inbox.c.subject).where(inbox.c.platform == platform, inbox.c.dedupe_key == clean(key))
+        async with transaction(self._engine) as connection:
+            found = await connection.scalar(query)
+        return str(found) if found else None
+
+    async def last(self, platform: str) -> datetime | None:
+        """When something arrived last."""
+        query = select(func.max(arrivals.c.received_at)).where(arrivals.c.platform == platform)
+        async with transaction(self._engine) as connection:
+            found: datetime | None = await connection.scalar(query)
+        return found
 
     async def sweep(self, older_than: datetime) -> int:
         """Forget what arrived before that moment; returns how many rows."""

@@ -136,6 +136,28 @@ class Deliveries:
     async def for_question(self, question_id: str) -> list[DeliveryRow]:
         return await self._list(select(deliveries).where(deliveries.c.question_id == question_id))
 
+    async def of_message(self, platform: str, part: str) -> DeliveryRow | None:
+        """What was sent as a message whose id begins with `part`: a platform's first message id."""
+        query = select(deliveries).where(
+            deliveries.c.platform == platform, deliveries.c.message_id.startswith(part, autoescape=True)
+        )
+        found = await self._list(query)
+        return found[-1] if found else None
+
+    async def any_card(self, platform: str) -> bool:
+        """Whether anything with buttons was ever sent there."""
+        query = (
+            select(deliveries.c.id)
+            .where(
+                deliveries.c.platform == platform,
+                deliveries.c.kind.in_(("card", "answer")),
+                deliveries.c.state == "sent",
+            )
+            .limit(1)
+        )
+        async with transaction(self._engine) as connection:
+            return await connection.scalar(query) is not None
+
     async def for_review(self, review_id: int) -> list[DeliveryRow]:
         return await self._list(select(deliveries).where(deliveries.c.review_id == review_id))
 

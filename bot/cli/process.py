@@ -149,6 +149,14 @@ def serve(
             listener = door.listener_of(app)
             if listener is not None:
                 site, beside = door.beside(site, listener), [*door.socket(listener)]
+        if settings.feishu is not None:
+            from bot.feishu import door as feishu
+
+            hearing = feishu.listener_of(app)
+            if hearing is not None:
+                site, beside = feishu.beside(site, hearing), [*beside, *feishu.connection(hearing)]
+                if hearing.uses_webhook:
+                    await hearing.start()
         server = Door(
             uvicorn.Config(
                 site,

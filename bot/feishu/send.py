@@ -1,0 +1,392 @@
+"""The Feishu house: sends replies, brings sent ones up to date, shows progress."""
+
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from bot.feishu import stream
+from bot.feishu.calls import CREATE, PATCH, REPLY, USER, Calls, Refused
+from bot.feishu.cards import review_card
+from bot.feishu.markdown import Json
+from bot.feishu.people import People
+from bot.feishu.render import Setting, card, cards, paragraphs, said
+from bot.feishu.stream import Entity, Stream
+from bot.messages import NotTaken, Platform, Progress, Reply, ResultUnknown
+from bot.settings import Feishu
+from bot.words import Words
+from store import Store
+from store.deliveries import DeliveryRow, NewDelivery
+
+log = structlog.get_logger(__name__)
+
+# open.feishu.cn/document/server-docs/im-v1/message/create: the same uuid posts once within an hour.
+UUID_SECONDS = 55 * 60
+# A card that Feishu does not show: 230099 (too many tables, 11310, and whatever else is wrong with it), 230025 (30 KB).
+UNSHOWABLE = frozenset({230099, 230025, 230001, 300301})
+# The message that was to be answered is gone, or is none: its topic's first message is answered in its place.
+GONE = frozenset({230011, 231003, 230019, 99992354, 230110})
+NO_THREADS = frozenset({230071, 230072})
+NO_PLACE = frozenset({230002, 230006, 232009, 232011, 230013, 230035})
+PEOPLE = ("signed_by", "asker", "claimed_by", "decided_by", "by")
+TEXT_BYTES = 100_000  # of a text message's 150 KB
+POST_BYTES = 24_000
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The message id of a delivery: its parts, the card entity that the first one shows ("" for none, "plain" where no
+    card could be shown), and what it is for."""
+
+    parts: tuple[str, ...]
+    card: str
+    purpose: str
+
+    def __str__(self) -> str:
+        return "|".join((",".join(self.parts), self.card, self.purpose))
+
+    @classmethod
+    def parse(cls, text: str) -> "Posted":
+        parts, entity, purpose = text.split("|", 2)
+        return cls(tuple(part for part in parts.split(",") if part), entity, purpose)
+
+
+class FeishuHouse:
+    """Implements `bot.messages.Platform` and `Directory`. Make it with `open_house`."""
+
+    name = "feishu"
+
+    def __init__(self, settings: Feishu, store: Store, words: Words) -> None:
+        self.settings = settings
+        self.calls = Calls(settings)
+        self.people = People(self.calls, settings)
+        self.words = words
+        self.neighbours: Mapping[
+            str, Platform
+        ] = {}  # the other houses: a Slack asker's name on a Feishu card
+        self._store = store
+        self._streams: dict[str, Stream] = {}
+        self._flat: set[str] = set()  # groups without topics
+
+    async def close(self) -> None:
+        for running in list(self._streams.values()):
+            await running.finish()
+        await self.calls.close()
+
+    # --- Platform
+
+    async def send(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> str:
+        """Post `reply` where its question stands; the same purpose posts once.
+
+        Raises `OSError` for what may pass, `NotTaken` for what will not, `ResultUnknown` when an earlier attempt may
+        have arrived longer ago than Feishu remembers.
+        """
+        if reply.kind == "card" and await self.people.shared(str(address["channel"])):
+            raise NotTaken("external_chat")  # a draft is for nobody outside (invariant 3)
+        if address.get("again") and time.time() - float(address.get("since") or 0) > UUID_SECONDS:
+            raise ResultUnknown(purpose)
+        begun = await self._finished_stream(purpose)
+        shown = await self._rendered(purpose, address, reply)
+        try:
+            return str(await self._post_all(purpose, address, shown, begun))
+        except Refused as error:
+            if error.code not in UNSHOWABLE:
+                raise
+            log.error("delivery.unshowable", purpose=purpose, code=error.code, detail=error.detail[:120])
+        return str(await self._plainly(purpose, address, reply))
+
+    async def update(self, message_id: str, address: Mapping[str, Any], reply: Reply) -> None:
+        """Show `reply` in place of what is there."""
+        posted = Posted.parse(message_id)
+        if posted.card == "plain":
+            return  # words without a card stay what they are
+        shown = await self._rendered(posted.purpose, address, reply)
+        for number, (part, content) in enumerate(zip(posted.parts, shown, strict=False)):
+            if posted.card and not number:
+                entity = await self._entity(posted.purpose.split(":")[1])
+                if entity is not None:
+                    await self._kept(entity, posted.purpose.split(":")[1]).replace(content)
+            else:
+                body = {"content": json.dumps(content, ensure_ascii=False)}
+                await self.calls(PATCH, {"message_id": part}, body=body, pace=f"message:{part}")
+
+    async def progress(self, address: Mapping[str, Any], progress: Progress) -> None:
+        """Show a step or a finished sentence. Never waits for Feishu, and loses what Feishu does not take."""
+        if progress.step == "stopped":
+            await self._stopped(progress.question_id, str(address.get("language") or "en"))
+            return
+        if not address.get("message") or address.get("asked_in"):
+            return  # asked in a group, answered directly: there is no place for it yet
+        running = self._streams.get(progress.question_id)
+        if running is None:
+            question = progress.question_id
+
+            async def open_card(content: Json) -> stream.Cards:
+                return await self._open_card(question, address, content)
+
+            running = Stream(self.calls, self.words, address, question, open_card)
+            self._streams[question] = running
+        running.tell(progress.step, progress.text)
+
+    # --- Directory
+
+    async def email(self, principal: str) -> str | None:
+        """The organisation's own address of a person; None without contact:user.email:readonly."""
+        user = principal.removeprefix("feishu:")
+        found = (await self.calls(USER, {"user_id": user}, query={"user_id_type": "open_id"}))["user"]
+        return str(found.get("enterprise_email") or found.get("email") or "") or None
+
+    # --- posting
+
+    async def _post_all(
+        self, purpose: str, address: Mapping[str, Any], shown: list[Json], begun: "stream.Cards | None"
+    ) -> Posted:
+        parts: list[str] = []
+        entity = ""
+        for number, content in enumerate(shown):
+            if not number and begun is not None and await self._filled(begun, content):
+                parts.append(begun.entity.message_id)
+                entity = begun.entity.card_id
+                continue
+            parts.append(await self.post(f"{purpose}#{number}", address, "interactive", content))
+        return Posted(tuple(parts), entity, purpose)
+
+    async def _filled(self, begun: "stream.Cards", content: Json) -> bool:
+        """Put the answer into the card that streaming began; False when that card takes nothing any more."""
+        try:
+            await begun.replace(content)
+        except Refused as error:
+            log.warning("stream.lost", code=error.code)
+            if error.code in UNSHOWABLE:
+                raise
+            return False
+        return True
+
+    async def post(self, identity: str, address: Mapping[str, Any], kind: str, content: Json) -> str:
+        """One message, as near to its question as it can be, never as a topic of its own. Returns its id."""
+        body = {
+            "msg_type": kind,
+            "content": json.dumps(content, ensure_ascii=False),
+            # Computed from what is sent, not from the attempt (QwenPaw#2421, hermes-agent#46361).
+            "uuid": hashlib.sha256(f"{identity}#{kind}".encode()).hexdigest()[:40],
+        }
+        channel, user = str(address.get("channel") or ""), str(address.get("user") or "")
+        try:
+            if address.get("message"):
+                return await self._replied(address, body)
+            if channel:
+                return await self._created("chat_id", channel, body)
+        except Refused as error:
+            if error.code not in GONE | NO_PLACE or not user:
+                raise
+            # The question or the chat is gone, or we were put out of it: the person is told all the same. A new
+            # message in its group would be a topic that nobody began (hermes-agent#16620).
+            log.warning("delivery.moved", code=error.code)
+            body["uuid"] = hashlib.sha256(f"{identity}#{kind}#direct".encode()).hexdigest()[:40]
+        return await self._created("open_id", user, body)
+
+    async def _created(self, kind: str, receiver: str, body: Json) -> str:
+        answer = await self.calls(
+            CREATE,
+            query={"receive_id_type": kind},
+            body={"receive_id": receiver, **body},
+            pace=f"chat:{receiver}",
+        )
+        return str(answer["message_id"])
+
+    async def _replied(self, address: Mapping[str, Any], body: Json) -> str:
+        """Answer the message; where it is gone, the first one of its topic."""
+        targets = list(
+            dict.fromkeys([str(address["message"]), str(address.get("root") or address["message"])])
+        )
+        for target in targets:
+            try:
+                return await self._reply_to(target, address, body)
+            except Refused as error:
+                if error.code not in GONE or target == targets[-1]:
+                    raise
+        raise Refused(230011)
+
+    async def _reply_to(self, message: str, address: Mapping[str, Any], body: Json) -> str:
+        chat = str(address.get("channel") or "")
+        threaded = bool(address.get("thread")) and chat not in self._flat
+        try:
+            answer = await self.calls(
+                REPLY,
+                {"message_id": message},
+                body={**body, "reply_in_thread": threaded},
+                pace=f"chat:{chat}",
+            )
+        except Refused as error:
+            if error.code not in NO_THREADS or not threaded:
+                raise
+            self._flat.add(chat)
+            return await self._reply_to(message, address, body)
+        return str(answer["message_id"])
+
+    async def _plainly(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> Posted:
+        """The words alone, for what no card shows: as a post, as text, as a file; and saying so."""
+        lines = paragraphs(reply, self.words(reply.language, "feishu.plain"))
+        whole = "\n".join(lines)
+        if len(whole.encode()) <= POST_BYTES:
+            language = "zh_cn" if reply.language == "zh" else "en_us"
+            post = {
+                language: {"title": "", "content": [[{"tag": "text", "text": line or " "}] for line in lines]}
+            }
+            try:
+                return Posted((await self.post(f"{purpose}#plain", address, "post", post),), "plain", purpose)
+            except Refused as error:
+                if error.code not in UNSHOWABLE:
+                    raise
+        if len(whole.encode()) <= TEXT_BYTES:
+            try:
+                # Text knows one tag, <at …>: broken up, it stays letters.
+                text = {"text": whole.replace("<", "<\u2060")}
+                return Posted((await self.post(f"{purpose}#plain", address, "text", text),), "plain", purpose)
+            except Refused as error:
+                if error.code not in UNSHOWABLE:
+                    raise
+        key = await self.calls.upload("answer.md", whole.encode())
+        note = await self.post(
+            f"{purpose}#note", address, "text", {"text": self.words(reply.language, "feishu.as_file")}
+        )
+        part = await self.post(f"{purpose}#plain", address, "file", {"file_key": key})
+        return Posted((note, part), "plain", purpose)
+
+    async def whisper(self, user: str, text: str, identity: str) -> None:
+        """A sentence that only `user` sees, in their direct messages. Lossy: not everybody can be written to."""
+        await self.show(user, card(said(text), text), identity)
+
+    async def show(self, user: str, content: Json, identity: str) -> bool:
+        """Put a card before one person alone; False when it does not reach them."""
+        try:
+            await self.post(identity, {"user": user}, "interactive", content)
+        except (NotTaken, OSError) as error:
+            log.info("whisper.lost", error=str(error))
+            return False
+        return True
+
+    # --- rendering
+
+    async def _rendered(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> list[Json]:
+        people = {str(reply.meta[key]) for key in PEOPLE if reply.meta.get(key)}
+        if reply.kind == "card":
+            platform, where, *_ = f"{reply.meta['conversation_id']}:".split(":")
+            place = set() if where.startswith("@") else {f"{platform}:{where}"}
+            return [review_card(reply, await self.setting(people | place))]
+        kind, _, rest = purpose.partition(":")
+        question = rest.split(":")[0] if kind in ("answer", "held", "share") else ""
+        setting = await self.setting(
+            people,
+            question=question,
+            private=bool(address.get("private")),
+            share_to=str(address.get("asked_in") or ""),
+        )
+        return cards(reply, setting)
+
+    async def setting(
+        self, people: set[str] | None = None, *, question: str = "", private: bool = False, share_to: str = ""
+    ) -> Setting:
+        """What rendering needs: the words, the time, and the names of those people, whatever platform they are on."""
+        names = await self.people.names(people or set())
+        for house in self.neighbours.values():
+            directory = getattr(house, "people", None)
+            if house is not self and directory is not None and hasattr(directory, "names"):
+                names |= await directory.names(people or set())
+        return Setting(self.words, datetime.now(UTC), question, private, share_to, names)
+
+    # --- streams
+
+    async def _open_card(self, question: str, address: Mapping[str, Any], content: Json) -> "stream.Cards":
+        """The card that grows, as a delivery row as soon as it has an id: after a crash the answer fills it."""
+        entity = await self._entity(question)
+        if entity is not None:  # an earlier process began it
+            again = self._kept(entity, question)
+            await again.replace(content)
+            return again
+        card_id = await stream.create(self.calls, content)
+        shown = {"type": "card", "data": {"card_id": card_id}}
+        message = await self.post(f"stream:{question}:{card_id}", address, "interactive", shown)
+        entity = Entity(card_id, message, 0, stream.RESERVED)
+        row = await self._store.deliveries.put(
+            NewDelivery(
+                purpose=f"stream:{question}",
+                platform=self.name,
+                kind="stream",
+                address=dict(address),
+                content=_state(entity),
+                question_id=question,
+            )
+        )
+        await self._store.deliveries.sent(row.id, str(Posted((message,), card_id, row.purpose)))
+        return self._kept(entity, question)
+
+    def _kept(self, entity: Entity, question: str) -> "stream.Cards":
+        async def reserve(changed: Entity) -> None:
+            row = await self._stream_row(question)
+            if row is not None:
+                await self._store.deliveries.rewrite(row.id, _state(changed))
+
+        return stream.Cards(self.calls, entity, reserve)
+
+    async def _entity(self, question: str) -> Entity | None:
+        """The card that streaming began for this question, its sequence after all that may have been used."""
+        row = await self._stream_row(question)
+        if row is None or row.message_id is None:
+            return None
+        posted = Posted.parse(row.message_id)
+        used = int(row.content["meta"]["sequence"])
+        return Entity(posted.card, posted.parts[0], used, used)
+
+    async def _stream_row(self, question: str) -> DeliveryRow | None:
+        rows = await self._store.deliveries.for_question(question)
+        return next((row for row in rows if row.kind == "stream"), None)
+
+    async def _finished_stream(self, purpose: str) -> "stream.Cards | None":
+        """The card that streaming began for this question and nothing has filled yet."""
+        kind, _, rest = purpose.partition(":")
+        if kind not in ("answer", "held"):
+            return None
+        question = rest.split(":")[0]
+        running = self._streams.pop(question, None)
+        if running is not None:
+            begun = await running.finish()
+            if begun is not None:
+                return begun
+        entity = await self._entity(question)
+        if entity is None:
+            return None
+        rows = await self._store.deliveries.for_question(question)
+        taken = any(r.kind != "stream" and r.message_id and entity.message_id in r.message_id for r in rows)
+        return None if taken else self._kept(entity, question)
+
+    async def _stopped(self, question: str, language: str) -> None:
+        """Taken back: the card says so, and grows no more."""
+        running = self._streams.pop(question, None)
+        begun = await running.finish() if running is not None else None
+        if begun is not None:
+            text = self.words(language, "slack.withdrawn")
+            try:
+                await begun.replace(card(said(text), text))
+            except (NotTaken, OSError) as error:
+                log.info("stream.left", error=str(error))
+
+
+def _state(entity: Entity) -> dict[str, Any]:
+    """A stream's row keeps how far its sequence may have gone."""
+    return Reply("notice", "", "en", meta={"sequence": entity.limit}).to_json()
+
+
+@asynccontextmanager
+async def open_house(settings: Feishu, store: Store, words: Words) -> AsyncIterator[FeishuHouse]:
+    house = FeishuHouse(settings, store, words)
+    try:
+        yield house
+    finally:
+        await house.close()

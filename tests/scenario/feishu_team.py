@@ -1,0 +1,366 @@
+"""A team in Feishu: the real application and listener against the stand-in, over either transport."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from pydantic import SecretStr
+
+from bot.app import App, Parts, open_app
+from bot.feishu import door
+from bot.feishu.connection import Timing
+from bot.feishu.listen import Listener
+from bot.feishu.send import FeishuHouse
+from bot.settings import Feishu, Review, Search, Settings, Workspace
+from tests.embedder import HashEmbedder
+from tests.emulators.feishu.client import StandIn
+from tests.emulators.feishu.limits import links, pings
+from tests.emulators.feishu.permissions import Manifest
+from tests.knowledge import publish
+from tests.scenario.desk import HANDBOOK
+from tests.scenario.driver import Driver, Form, Opening, Seen
+
+ROOT = Path(__file__).parents[2]
+PLACES = {"general": "oc_general", "hr": "oc_hr", "review": "oc_review"}
+OURS, REVIEW = "ou_bot", "oc_review"
+# Compressed: what takes the product forty seconds takes a test two.
+QUICK = Timing(ping=0.3, silent=0.6, connect=2.0, longest_pause=0.5, refused_pause=0.3, grace=1.0, tick=0.05)
+# What only a message or call beyond Feishu's rules is answered with.
+OUTSIDE_LIMITS = frozenset(
+    {230001, 230025, 230027, 230099, 300301, 300302, 300313, 99991002, 99991672, 99992402}
+)
+
+
+@dataclass
+class Team:
+    """What a scenario has at hand: the people (`feishu`), and our side to look at."""
+
+    feishu: StandIn
+    app: App
+    listener: Listener
+    house: FeishuHouse
+    app_id: str
+    excused: frozenset[int] = frozenset()  # codes that this story provokes
+
+    # --- what must always hold
+
+    async def check_invariants(self) -> None:
+        """Of the whole scenario, from the stand-in's log and the database alone."""
+        world = await self.feishu.world()
+        await self._check_messages(world)
+        await self._check_reviews(world)
+        failed = [
+            d
+            for d in world["deliveries"]
+            if d["kind"] == "event" and not d["acked"] and "outcome" in (d["attempts"] or [{}])[-1]
+        ]
+        assert failed == []
+        outside = [
+            call
+            for call in world["calls"]
+            if call.get("code") in OUTSIDE_LIMITS - self.excused and not call.get("fault")
+        ]
+        assert outside == []
+
+    async def _check_messages(self, world: dict[str, Any]) -> None:
+        ours = [message for message in world["messages"] if message["sender"] == OURS]
+        for message in ours:
+            content = message["shown"]
+            if message["msg_type"] == "interactive":
+                answer = await self.feishu.do("check", msg_type="interactive", content=content)
+                assert answer["code"] == 0, answer
+                assert pings(content) == []
+                assert links(content) == []
+            elif message["msg_type"] == "text":
+                assert "<at" not in content["text"]
+            if message["chat_id"] == "oc_topic" and not message["root_id"]:
+                raise AssertionError("a topic that nobody began")
+            assert message["chat_id"] != "oc_partner"
+        # Every message has a uuid of its own: each purpose is sent once.
+        identities = [message["uuid"] for message in ours]
+        assert all(identities)
+        assert len(identities) == len(set(identities))
+
+    async def _check_reviews(self, world: dict[str, Any]) -> None:
+        """Nothing of a waiting draft is outside the review chat and reviewers' own messages; a decided card in the
+        chat has no button that decides."""
+        reviewers = {REVIEW, "oc_p2p_rena", "oc_p2p_rolf"}
+        for review in await self.app.store.reviews.list():
+            draft = str(review.draft["text"]).split("[1]")[0].strip()[:40]
+            outside = [
+                str(m["shown"])
+                for m in world["messages"]
+                if m["sender"] == OURS and m["chat_id"] not in reviewers
+            ]
+            if review.state in ("pending", "rejected", "withdrawn"):
+                assert not any(draft in text for text in outside)
+            for message in world["messages"]:
+                shown = str(message["shown"])
+                if (
+                    message["chat_id"] == REVIEW
+                    and review.state != "pending"
+                    and review.version_hash in shown
+                ):
+                    assert "'do': 'approve'" not in shown
+
+
+def settings_for(
+    feishu: Mapping[str, str], base: str, folder: Path, *, webhook: bool, **more: Any
+) -> Settings:
+    review = {
+        "reviewers": ("feishu:ou_rena", "feishu:ou_rolf"),
+        "admins": ("feishu:ou_adam",),
+        "channels": ("feishu:oc_review",),
+        "rules": ({"name": "contracts", "collections": ["contracts"], "action": "hold"},),
+        **more.pop("review", {}),
+    }
+    return Settings(
+        home=folder,
+        config=folder / "signoff.toml",
+        workspace=Workspace(contact="the people desk"),
+        search=Search(retry_below=0.3, abstain_below=0.3),
+        review=Review(**review),
+        feishu=Feishu(
+            app_id=feishu["app_id"],
+            app_secret=SecretStr(feishu["app_secret"]),
+            domain=base,
+            encrypt_key=SecretStr(feishu["encrypt_key"]) if webhook else None,
+            verification_token=SecretStr(feishu["verification_token"]) if webhook else None,
+            **more,
+        ),
+    )
+
+
+@asynccontextmanager
+async def feishu_team(
+    feishu: StandIn,
+    database_url: str,
+    folder: Path,
+    *,
+    transport: str = "connection",
+    without: Sequence[str] = (),
+    parts: Parts | None = None,
+    queues: Sequence[str] = ("answers",),
+    resume: Team | None = None,
+    timing: Timing = QUICK,
+    **more: Any,
+) -> AsyncIterator[Team]:
+    """The application at work, its handbook published, connected over `transport` (connection or webhook). `without`
+    leaves permissions out of the manifest; `resume` restarts what `Team` was, in the same tenant."""
+    content = Manifest.read(ROOT / "manifests" / "feishu.yaml").content
+    permissions = content["permissions"]
+    permissions["needed"] = [p for p in permissions["needed"] if p not in without]
+    permissions["better"] = {p: why for p, why in permissions["better"].items() if p not in without}
+    if resume is None:
+        given = await feishu.reset(content)
+    else:
+        used = resume.house.settings
+        given = {
+            "app_id": used.app_id,
+            "app_secret": used.app_secret.get_secret_value(),
+            "encrypt_key": "stand-in-encrypt-key",
+            "verification_token": "stand-in-verification-token",
+        }
+    embedder = HashEmbedder()
+    settings = settings_for(given, feishu.base, folder, webhook=transport == "webhook", **more)
+    async with open_app(settings, database_url, parts or Parts(embedder=embedder)) as app:
+        if resume is None:
+            for (collection, source), texts in HANDBOOK.items():
+                await publish(app.store, embedder, collection, source, texts)
+        async with connected(feishu, app, timing) as team:
+            works = [asyncio.create_task(app.store.queue.run_worker(list(queues)))] if queues else []
+            try:
+                yield team
+            finally:
+                for work in works:
+                    work.cancel()
+                await asyncio.gather(*works, return_exceptions=True)
+
+
+@asynccontextmanager
+async def connected(feishu: StandIn, app: App, timing: Timing = QUICK) -> AsyncIterator[Team]:
+    """A listener for `app`, over the transport that its settings name."""
+    listener = door.listener_of(app, timing)
+    house = app.platforms["feishu"]
+    assert listener is not None
+    assert isinstance(house, FeishuHouse)
+    serving = _webhook(feishu, listener) if listener.uses_webhook else _connection(feishu, listener)
+    async with serving:
+        yield Team(feishu, app, listener, house, house.settings.app_id)
+
+
+@asynccontextmanager
+async def _connection(feishu: StandIn, listener: Listener) -> AsyncIterator[None]:
+    running = asyncio.create_task(listener.run_connection())
+
+    async def there() -> bool:
+        if running.done():
+            running.result()
+        return int((await feishu.world())["connections"]) > 0
+
+    await feishu.until(there)
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _webhook(feishu: StandIn, listener: Listener) -> AsyncIterator[None]:
+    async def site(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    await listener.start()
+    config = uvicorn.Config(door.beside(site, listener), port=0, log_config=None, lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    await feishu.do("listen", url=f"http://127.0.0.1:{port}/feishu")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+        await listener.finish()
+
+
+class FeishuDriver:
+    """Implements `Driver`."""
+
+    platform = "feishu"
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+        self._waiting: dict[
+            str, str
+        ] = {}  # who → the last message in their direct messages before they clicked
+
+    @property
+    def app(self) -> App:
+        return self.team.app
+
+    def principal(self, who: str) -> str:
+        return f"feishu:ou_{who}"
+
+    async def say(
+        self,
+        who: str,
+        where: str,
+        text: str,
+        *,
+        mention: bool = True,
+        thread: str = "",
+        files: Sequence[str] = (),
+        quoting: str = "",
+    ) -> str:
+        place = PLACES.get(where, where)
+        sent = ""
+        for file in files:  # files carry no words here: they come first
+            sent = await self.team.feishu.say(f"ou_{who}", place, file=file, reply_to=thread)
+        if quoting:
+            thread = await self.team.feishu.say("ou_lin", place, quoting)
+        if text:
+            addressed = mention and where != "direct"
+            sent = await self.team.feishu.say(f"ou_{who}", place, text, mention=addressed, reply_to=thread)
+        return sent
+
+    async def edit(self, who: str, where: str, message: str, text: str) -> None:
+        raise NotImplementedError("Feishu tells bots of no edits")
+
+    async def delete(self, who: str, where: str, message: str) -> None:
+        await self.team.feishu.do("recall", user=f"ou_{who}", message=message)
+
+    async def command(self, who: str, where: str, text: str) -> None:
+        await self.say(who, where, text)
+
+    async def upload(self, who: str, name: str, data: bytes) -> str:
+        return await self.team.feishu.upload(f"ou_{who}", name, data)
+
+    async def see(self, who: str, where: str) -> list[Seen]:
+        place = PLACES.get(where, where)
+        shown = [_seen(m, private=False) for m in await self.team.feishu.see(f"ou_{who}", place)]
+        if where != "direct":
+            # What a person alone is told about a group comes as a direct message or a toast.
+            direct = await self.team.feishu.see(f"ou_{who}", "direct")
+            shown += [_seen(m, private=True) for m in direct if m["by"] == OURS]
+        toasts = await self.team.feishu.do("toasts", user=f"ou_{who}")
+        shown += [
+            Seen(f"toast{number}", "", True, toast["content"], True, frozenset())
+            for number, toast in enumerate(toasts)
+        ]
+        return shown
+
+    async def click(self, who: str, where: str, message: str, button: str) -> None:
+        direct = await self.team.feishu.see(f"ou_{who}", "direct")
+        self._waiting[who] = direct[-1]["id"] if direct else ""
+        clicked = await self.team.feishu.click(f"ou_{who}", message, button)
+        assert clicked["acked"], clicked
+        assert clicked["after"] is None or clicked["after"] < 3.0
+
+    async def form(self, who: str) -> Form | None:
+        """The newest card in a person's direct messages, if it came after their last click."""
+        direct = [m for m in await self.team.feishu.see(f"ou_{who}", "direct") if m["by"] == OURS]
+        if not direct or direct[-1]["id"] == self._waiting.get(who):
+            return None
+        newest = direct[-1]
+        found = await self.team.feishu.do("form", user=f"ou_{who}", message=newest["id"])
+        fields = tuple(found["fields"]) if found else ()
+        return Form(newest["text"], fields, frozenset(newest["buttons"]))
+
+    async def click_form(self, who: str, button: str) -> None:
+        direct = [m for m in await self.team.feishu.see(f"ou_{who}", "direct") if m["by"] == OURS]
+        await self.team.feishu.click(f"ou_{who}", direct[-1]["id"], button)
+
+    async def submit(self, who: str, **values: Any) -> Mapping[str, str]:
+        direct = [m for m in await self.team.feishu.see(f"ou_{who}", "direct") if m["by"] == OURS]
+        sent = await self.team.feishu.do("submit", user=f"ou_{who}", message=direct[-1]["id"], values=values)
+        assert sent["acked"]
+        return {}
+
+    async def settle(self) -> None:
+        await self.team.feishu.do("settle")
+
+    async def check(self) -> None:
+        await self.team.check_invariants()
+
+
+def _seen(message: Mapping[str, Any], *, private: bool) -> Seen:
+    return Seen(
+        id=message["id"],
+        thread=message["root"],
+        ours=message["by"] == OURS,
+        text=message["text"],
+        private=private,
+        buttons=frozenset(message["buttons"]),
+    )
+
+
+def opening(feishu: StandIn, transport: str, **more: Any) -> Opening:
+    """How a story opens Feishu over `transport`."""
+
+    @asynccontextmanager
+    async def opened(database_url: str, folder: Path) -> AsyncIterator[Driver]:
+        queues = ("answers", "ingest")
+        async with feishu_team(
+            feishu, database_url, folder, transport=transport, queues=queues, **more
+        ) as team:
+            yield FeishuDriver(team)
+
+    def open_it(database_url: str, folder: Path) -> AbstractAsyncContextManager[Driver]:
+        return opened(database_url, folder)
+
+    return open_it
+
+
+def uuid_of(identity: str, kind: str = "interactive") -> str:
+    return hashlib.sha256(f"{identity}#{kind}".encode()).hexdigest()[:40]
