@@ -224,7 +224,18 @@ OUTSIDE_LIMITS = frozenset(
 )  # fmt: skip
 
 
-def settings_for(slack: StandIn, folder: Path, *, socket: bool, **more: Any) -> Settings:
+RULES: tuple[dict[str, Any], ...] = ({"name": "contracts", "collections": ["contracts"], "action": "hold"},)
+
+
+def settings_for(
+    slack: StandIn,
+    folder: Path,
+    *,
+    socket: bool,
+    rules: tuple[dict[str, Any], ...] = RULES,
+    **more: Any,
+) -> Settings:
+    """`more` is Slack's own."""
     environment = slack.environment
     return Settings(
         home=folder,
@@ -235,7 +246,7 @@ def settings_for(slack: StandIn, folder: Path, *, socket: bool, **more: Any) -> 
             reviewers=("slack:U0REV", "slack:U0REV2"),
             admins=("slack:S0KB",),
             channels=("slack:C0REVIEW",),
-            rules=({"name": "contracts", "collections": ["contracts"], "action": "hold"},),
+            rules=rules,
         ),
         slack=Slack(
             bot_token=SecretStr(environment["SLACK_BOT_TOKEN"]),
@@ -247,6 +258,10 @@ def settings_for(slack: StandIn, folder: Path, *, socket: bool, **more: Any) -> 
     )
 
 
+def read_manifest(name: str) -> dict[str, Any]:
+    return Manifest.read(Path(__file__).parents[2] / "manifests" / name).content
+
+
 @asynccontextmanager
 async def slack_team(
     slack: StandIn,
@@ -254,7 +269,7 @@ async def slack_team(
     folder: Path,
     *,
     transport: str = "socket",
-    manifest: str = "slack.yaml",
+    manifest: str | dict[str, Any] = "slack.yaml",
     parts: Parts | None = None,
     queues: Sequence[str] = ("answers",),
     fresh: bool = True,
@@ -262,8 +277,8 @@ async def slack_team(
 ) -> AsyncIterator[Team]:
     """The application at work, its handbook published, connected over `transport` (socket or http). `fresh` empties
     the stand-in first; without it this is a restart."""
-    content = Manifest.read(Path(__file__).parents[2] / "manifests" / manifest).content
     if fresh:
+        content = manifest if isinstance(manifest, dict) else read_manifest(manifest)
         await slack.do("reset", manifest=content)
     embedder = HashEmbedder()
     settings = settings_for(slack, folder, socket=transport == "socket", **more)

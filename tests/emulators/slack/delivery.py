@@ -79,7 +79,7 @@ class Delivery:
         self.secret = secret
         self.ack_seconds = ack_seconds
         self.urls: tuple[str, ...] = ()
-        self.ladder = LADDER
+        self.ladder: tuple[float, ...] = LADDER
         self.faults = Faults()
         self.sockets: list[web.WebSocketResponse] = []
         self.parcels: list[Parcel] = []

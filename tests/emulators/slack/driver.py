@@ -164,7 +164,7 @@ class Driver:
         """Open the app's Messages tab (agent_view), or start an assistant thread (assistant_view)."""
         place = self.world.im(user)
         if self.manifest.agent == "assistant_view":
-            root = self.world.put(place, {"user": BOT_USER, "bot_id": BOT, "text": "New chat", "team": TEAM})
+            root = self.world.put(place, {"user": BOT_USER, "bot_id": BOT, "text": "New chat", "blocks": [], "team": TEAM})
             started = {
                 "type": "assistant_thread_started",
                 "assistant_thread": {
