@@ -7,7 +7,7 @@ HOME_DIR ?= .signoff
 # Three on two cores: a third of the suite waits for other processes.
 WORKERS ?= 3
 
-.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill bench-slack-latency clean
+.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill bench-chaos bench-slack-latency clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -46,6 +46,9 @@ bench-retrieval: $(VENV)/.bench
 
 bench-kill: $(VENV)/.dev
 	$(BIN)/python -m bench.kill
+
+bench-chaos: $(VENV)/.bench
+	$(BIN)/python -m bench.chaos
 
 bench-slack-latency: $(VENV)/.dev
 	$(BIN)/pytest tests/load/slack_latency.py

@@ -37,7 +37,9 @@ from tests.emulators.openai_script import (
     Malformed,
     Say,
     Scripted,
+    Slow,
     Status,
+    Unsteady,
     content,
     parrot,
 )
@@ -53,7 +55,9 @@ __all__ = [
     "Received",
     "Say",
     "Scripted",
+    "Slow",
     "Status",
+    "Unsteady",
 ]
 
 MODEL = "emulated-1"
@@ -97,7 +101,12 @@ class OpenAIServer:
             ]
         )
         config = uvicorn.Config(
-            self._counted, interface="asgi3", host="127.0.0.1", port=port, log_config=None
+            self._counted,
+            interface="asgi3",
+            host="127.0.0.1",
+            port=port,
+            log_config=None,
+            log_level="critical",
         )
         config.ws, config.lifespan, config.timeout_graceful_shutdown = "none", "off", 1
         self._server = uvicorn.Server(config)

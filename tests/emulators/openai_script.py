@@ -1,7 +1,8 @@
 """What the emulated OpenAI endpoint may be told to answer, and what it says without a script."""
 
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,42 @@ def parrot(body: Mapping[str, Any]) -> Scripted:
         return Say(f"{found[0][1].strip()} [{found[0][0]}]")
     asked = ASKED.findall(prompt)
     return Say(asked[-1] if asked else "NO_ANSWER")
+
+
+class Unsteady:
+    """`then`'s answers, of which the share `odds` is one of `ways` instead, drawn with `seed`. `drawn` remembers what
+    each call met."""
+
+    def __init__(
+        self,
+        odds: float,
+        *,
+        ways: tuple[Scripted, ...] = (Status(429, 1.0), Status(500), Cut(), Hang()),
+        then: Callable[[Mapping[str, Any]], Scripted] = parrot,
+        seed: int = 1,
+    ) -> None:
+        self.drawn: list[str] = []
+        self._odds, self._ways, self._then = odds, ways, then
+        self._random = random.Random(seed)
+
+    def __call__(self, body: Mapping[str, Any]) -> Scripted:
+        failing = self._random.random() < self._odds
+        answer = self._random.choice(self._ways) if failing else self._then(body)
+        self.drawn.append(type(answer).__name__)
+        return answer
+
+
+class Slow:
+    """`parrot`, which thinks for `pause` seconds before each of a text's few pieces."""
+
+    def __init__(self, pause: float) -> None:
+        self._pause = pause
+
+    def __call__(self, body: Mapping[str, Any]) -> Scripted:
+        answer = parrot(body)
+        if not isinstance(answer, Say):
+            return answer
+        return Say(answer.text, piece=max(7, len(answer.text) // 4), pause=self._pause)
 
 
 def content(message: Mapping[str, Any]) -> str:
