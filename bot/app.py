@@ -28,8 +28,10 @@ from rag_graph.graph import NODES, Node, build_question_graph
 from rag_graph.models import ExtractiveWriter, ModelSettings, ModelWriter
 from rag_graph.tools import builtin_registry
 from store import Store, open_store
+from store.dictionary import Dictionary
 from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
 from store.queue import Timing
+from store.reranking import EndpointReranker, Reranker
 from store.search import SearchSettings
 
 
@@ -64,13 +66,13 @@ class App:
         await self.reviewing.expire(self.settings.review.hard_limit_hours)
         await self.store.switches.sweep("aside:", now - timedelta(days=kept.checkpoints_days))
         await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
-        await self.store.queue.sweep(int(kept.inbox_hours))
-        await self.store.erasure.old_words(now - timedelta(days=kept.runs_days))
         for review_id in await self.cards.ageing(now):
             await self.store.queue.defer("renew", {"review_id": review_id}, lock=f"card:{review_id}")
         await self.store.arrivals.sweep(now - timedelta(hours=kept.inbox_hours))
         for kind in ("file", "edit"):
             await self.store.kept.sweep(kind, now - timedelta(hours=kept.inbox_hours))
+        await self.store.queue.sweep(int(kept.inbox_hours))
+        await self.store.erasure.old_words(now - timedelta(days=kept.runs_days))
         finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
         threads = [thread_id(row.conversation_id, row.id) for row in finished]
         await self.store.database.delete_checkpoints(threads)
@@ -83,6 +85,7 @@ class Parts:
 
     embedder: Embedder | None = None
     writer: Writer | None = None
+    reranker: Reranker | None = None
     nodes: Mapping[str, Node] = field(default_factory=lambda: NODES)
     store: Callable[[Store], Store] = lambda store: store
     platforms: Callable[[Store], Mapping[str, Platform]] | None = None
@@ -96,8 +99,9 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     embedder = parts.embedder or make_embedder(settings)
     writer = parts.writer or make_writer(settings)
     async with AsyncExitStack() as closing:
-        for part in (embedder, writer):
-            if isinstance(part, EndpointEmbedder | ModelWriter):
+        reranker = parts.reranker or make_reranker(settings)
+        for part in (embedder, writer, reranker):
+            if isinstance(part, EndpointEmbedder | EndpointReranker | ModelWriter):
                 closing.push_async_callback(part.close)
         opening = open_store(
             database_url,
@@ -105,6 +109,8 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             search=search_settings(settings),
             timing=parts.timing,
             direct_url=settings.direct(database_url),
+            reranker=reranker,
+            dictionary=Dictionary(settings.search.dictionary),
         )
         store = parts.store(await closing.enter_async_context(opening))
         graphs = Graphs(
@@ -173,6 +179,14 @@ def make_embedder(settings: Settings) -> Embedder:
     return NoEmbedder()
 
 
+def make_reranker(settings: Settings) -> Reranker | None:
+    """The reranking endpoint, if one is set; without it passages stay in the order that search puts them in."""
+    if settings.rerank is None:
+        return None
+    chosen = settings.rerank
+    return EndpointReranker(chosen.base_url, chosen.api_key.get_secret_value(), chosen.model)
+
+
 def make_writer(settings: Settings) -> Writer:
     """A language model if an endpoint is set, else quotations."""
     if settings.llm is None:
@@ -193,7 +207,12 @@ def _platforms(store: Store) -> dict[str, Platform]:
 
 def search_settings(settings: Settings) -> SearchSettings:
     """How search is set up by `settings`."""
-    return SearchSettings(deduplicate=settings.search.deduplicate)
+    chosen = settings.search
+    return SearchSettings(
+        deduplicate=chosen.deduplicate,
+        rerank_candidates=chosen.rerank_candidates,
+        rerank_seconds=chosen.rerank_seconds,
+    )
 
 
 def _limits(settings: Settings) -> Limits:

@@ -36,6 +36,13 @@ def register(queue: Queue, app: "App") -> None:
     async def undelivered() -> None:
         await app.outbox.tend()
 
+    async def refetch() -> None:
+        await app.admin.refetch()
+
+    async def dictionary() -> None:
+        await app.store.documents.follow_dictionary()
+
+    queue.periodic("dictionary", dictionary, cron="* * * * *")
     queue.periodic("prune", prune, cron="17 * * * *")
     queue.periodic("undelivered", undelivered, cron="* * * * *")
 

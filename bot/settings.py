@@ -21,6 +21,9 @@ os.environ["HAYSTACK_LOGGING_IGNORE_STRUCTLOG"] = "True"
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+from rag_graph.policy import Rules  # noqa: E402 - see above
+from store.dictionary import Dictionary
+
 
 
 class SettingsError(Exception):
@@ -60,6 +63,14 @@ class Search(_Frozen):
     retry_below: Annotated[float, Field(ge=0, le=1)] = 0.6
     abstain_below: Annotated[float, Field(ge=0, le=1)] = 0.6
     iterations: Annotated[int, Field(ge=1, le=3)] = 2
+    dictionary: tuple[str, ...] = ()  # words of this house, found as a whole beside their parts
+    rerank_candidates: Annotated[int, Field(ge=1, le=100)] = 20  # read by the reranker, where one is set
+    rerank_seconds: Annotated[float, Field(gt=0)] = 3.0
+
+    @field_validator("dictionary")
+    @classmethod
+    def _words(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return Dictionary.of(value).words
     deduplicate: Annotated[str, Field(pattern=r"^(document|off|cap:[1-9]\d?)$")] = "cap:4"
 
 

@@ -9,6 +9,7 @@ from store.changes import Changes
 from store.conversations import Conversations
 from store.database import Database, migrate
 from store.deliveries import Deliveries
+from store.dictionary import Dictionary
 from store.documents import Documents
 from store.embedding import Embedder
 from store.erasure import Erasure
@@ -19,6 +20,7 @@ from store.kept import Kept
 from store.people import People
 from store.queue import Queue, Timing, build_queue
 from store.reviews import Reviews
+from store.reranking import Reranker
 from store.runs import Runs
 from store.search import Searcher, SearchSettings
 from store.switches import Switches
@@ -58,7 +60,7 @@ class Store:
 
 
 @asynccontextmanager
-async def open_store(
+async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by name
     url: str,
     embedder: Embedder,
     *,
@@ -68,6 +70,8 @@ async def open_store(
     direct_url: str | None = None,
 ) -> AsyncIterator[Store]:
     """Connect to a migrated database for the length of the block.
+    reranker: Reranker | None = None,
+    dictionary: Dictionary | None = None,
 
     `pool_size` connections each for statements and for checkpoints; `timing` is the queue's; `direct_url` reaches the
     server itself where `url` leads to PgBouncer. Raises
@@ -91,8 +95,9 @@ async def open_store(
             runs=Runs(engine),
             people=People(engine),
             erasure=Erasure(engine),
-            documents=Documents(engine, embedder, queue),
-            search=Searcher(engine, embedder, search),
+            documents=Documents(engine, embedder, queue, dictionary or Dictionary()),
+            pages=Pages(engine),
+            search=Searcher(engine, embedder, search, reranker, dictionary),
             changes=Changes(engine, database.direct),
             arrivals=Arrivals(engine, database.conninfo),
             kept=Kept(engine),

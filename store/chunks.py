@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from store.dictionary import Dictionary
 from store.text import lexemes, tsvector_literal
 
-__all__ = ["NewChunk", "content_hash", "embedding_text", "rows"]
+__all__ = ["NewChunk", "content_hash", "embedding_text", "rows", "terms"]
 
 # Title and headings in front of the text; deep paths give up their outer headings first.
 _PREFIX_LIMIT = 200
@@ -46,19 +47,24 @@ def content_hash(title: str, chunk: NewChunk) -> str:
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
-def rows(title: str, chunks: Iterable[NewChunk]) -> list[Mapping[str, Any]]:
+def terms(title: str, heading_path: Sequence[str], text: str, dictionary: Dictionary) -> list[str]:
+    """What the keyword index keeps of a chunk, in order, repeated as often as it occurs."""
+    return lexemes(embedding_text(title, heading_path, text), dictionary)
+
+
+def rows(title: str, chunks: Iterable[NewChunk], dictionary: Dictionary) -> list[Mapping[str, Any]]:
     """The chunks as columns of the table `chunks`, tokenised. CPU work: call it in a thread."""
-    return [_row(title, chunk) for chunk in chunks]
+    return [_row(title, chunk, dictionary) for chunk in chunks]
 
 
-def _row(title: str, chunk: NewChunk) -> Mapping[str, Any]:
-    terms = lexemes(embedding_text(title, chunk.heading_path, chunk.text))
+def _row(title: str, chunk: NewChunk, dictionary: Dictionary) -> Mapping[str, Any]:
+    found = terms(title, chunk.heading_path, chunk.text, dictionary)
     return {
         "ordinal": chunk.ordinal,
         "heading_path": list(chunk.heading_path),
         "page": chunk.page,
         "text": chunk.text,
         "content_hash": content_hash(title, chunk),
-        "tokens": tsvector_literal(terms),
-        "length": len(terms),
+        "tokens": tsvector_literal(found),
+        "length": len(found),
     }

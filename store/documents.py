@@ -28,6 +28,7 @@ from store.catalogue import (
 )
 from store.chunks import NewChunk
 from store.database import transaction
+from store.dictionary import Dictionary
 from store.embedding import Embedder
 from store.errors import NotFound
 from store.queue import INGEST, Queue
@@ -46,6 +47,8 @@ __all__ = [
     "VersionRow",
 ]
 
+NO_WORDS = Dictionary()
+
 _collections, _documents, _versions, _chunks, _uploads = (
     schema.collections,
     schema.documents,
@@ -58,9 +61,16 @@ _collections, _documents, _versions, _chunks, _uploads = (
 class Documents:
     """The knowledge base's shelves. All methods are one transaction each, except `reindex`."""
 
-    def __init__(self, engine: AsyncEngine, embedder: Embedder, queue: Queue | None = None) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        embedder: Embedder,
+        queue: Queue | None = None,
+        dictionary: Dictionary = NO_WORDS,
+    ) -> None:
         """Without a `queue` nothing ingests what `add` stores: the caller does."""
         self._engine = engine
+        self._dictionary = dictionary
         self._embedder = embedder
         self._queue = queue
 
@@ -241,7 +251,7 @@ class Documents:
         known, None where there is none); empty without a model. Publishing twice, or after a later version,
         changes nothing. Raises `NotFound` when the document is gone.
         """
-        rows, literals = await publication.prepare(title, chunks, vectors)
+        rows, literals = await publication.prepare(title, chunks, vectors, self._dictionary)
         edition = publication.Edition(title, language, markdown, pages, media_type, rows, literals)
         space = await self.ensure_space() if any(vector is not None for vector in vectors) else None
         async with transaction(self._engine) as connection:
@@ -313,6 +323,13 @@ class Documents:
                 .values(**values)
             )
 
+
+    async def follow_dictionary(self) -> int:
+        """Cut the chunks again where they were cut with another dictionary; returns how many that were. Search goes
+        on meanwhile."""
+        if not await retokenising.outdated(self._engine, self._dictionary):
+            return 0
+        return await retokenising.retokenise(self._engine, self._dictionary)
 
 def _principals(audience: Sequence[str]) -> builtins.list[str]:
     principals = sorted({clean(principal).strip() for principal in audience} - {""})

@@ -44,7 +44,8 @@ SELECT coalesce(sum(v.chunk_count) FILTER (WHERE d.{own}), 0) AS own,
 # A vector leg: the nearest in one of the two languages, whose vectors have an index of their own (`store.spaces`). The
 # casts to the space's dimension are what that is over.
 VECTOR_LEG = """
-(SELECT e.chunk_id AS id, 1 - (e.vector::halfvec({dimension}) <=> CAST(%(vector)s AS halfvec({dimension}))) AS similarity
+(SELECT e.chunk_id AS id,
+        1 - (e.vector::halfvec({dimension}) <=> CAST(%(vector)s AS halfvec({dimension}))) AS similarity
   FROM embeddings AS e JOIN documents AS d ON d.current_version_id = e.version_id
  WHERE e.space_id = {space} AND e.{language} AND {readable}
  ORDER BY (e.vector::halfvec({dimension}) <=> CAST(%(vector)s AS halfvec({dimension}))){exactly}
@@ -63,7 +64,9 @@ SELECT c.id
  ORDER BY c.weight DESC, c.id
  LIMIT %(keyword_candidates)s
 """
-HOLDERS = "SELECT id, version_id, {weight:.4f}::float8 AS weight FROM chunks WHERE tokens @@ CAST(%({name})s AS tsquery)"
+HOLDERS = """
+SELECT id, version_id, {weight:.4f}::float8 AS weight FROM chunks WHERE tokens @@ CAST(%({name})s AS tsquery)
+"""
 # Of a term that is most of the corpus, any rows are as good as any others: by its idf alone they are equal.
 SOME_HOLDERS = """
 (SELECT c.id, c.version_id, {weight:.4f}::float8 AS weight

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store import schema
 from store.chunks import NewChunk, rows
 from store.errors import NotFound
+from store.dictionary import Dictionary
 
 __all__ = [
     "UNFINISHED",
@@ -88,12 +89,15 @@ def literal(vector: Sequence[float]) -> str:
 
 
 async def prepare(
-    title: str, chunks: Sequence[NewChunk], vectors: Sequence[Sequence[float] | str | None]
+    title: str,
+    chunks: Sequence[NewChunk],
+    vectors: Sequence[Sequence[float] | str | None],
+    dictionary: Dictionary,
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[str | None]]:
     """Chunk rows, tokenised in a thread (3,000 chunks/s) so that the event loop goes on, and `halfvec` literals."""
     if vectors and len(vectors) != len(chunks):
         raise ValueError(f"{len(vectors)} vectors for {len(chunks)} chunks")
-    prepared = await asyncio.to_thread(rows, title, chunks)
+    prepared = await asyncio.to_thread(rows, title, chunks, dictionary)
     literals = [
         vector if vector is None or isinstance(vector, str) else literal(vector) for vector in vectors
     ]

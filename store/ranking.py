@@ -71,12 +71,13 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question as ranking sees it: its lexemes, its language, and what it names exactly
-    (`store.text.references`)."""
+    """A question as ranking sees it: its lexemes, its language, what it names exactly (`store.text.references`), and
+    those of its lexemes that are words of the installation's own dictionary."""
 
     terms: Sequence[str]
     language: str
     references: Sequence[Sequence[str]] = ()
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +344,8 @@ def _telling(candidate: Candidate, query: Query, idf: Mapping[str, float]) -> bo
     """Is a keyword match with this candidate evidence? In another language, only names and identifiers are."""
     if not foreign(candidate, query.language) or _holds(candidate, query):
         return True
-    if any(_IDENTIFIER.match(term) for term in query.terms if candidate.counts.get(term)):
+    held = [term for term in query.terms if candidate.counts.get(term)]
+    if any(term in query.names or _IDENTIFIER.match(term) for term in held):
         return True
     return coverage(candidate, idf) >= FOREIGN_COVERAGE
 

@@ -13,6 +13,7 @@ from store import schema
 from store.chunks import embedding_text
 from store.confidence import confidence, features
 from store.database import transaction
+from store.dictionary import Dictionary
 from store.embedding import Embedder
 from store.errors import EmbeddingFailed, RerankFailed
 from store.legs import Ground, Legs, Reach, Scope, measure, prepare
@@ -77,10 +78,12 @@ class Searcher:
         embedder: Embedder,
         settings: SearchSettings | None = None,
         reranker: Reranker | None = None,
+        dictionary: Dictionary | None = None,
     ) -> None:
         self._engine = engine
         self._embedder = embedder
         self._reranker = reranker
+        self._dictionary = dictionary or Dictionary()
         self._settings = settings or SearchSettings()
         self._vectors: Recent[str, list[float]] = Recent(REMEMBERED_QUERIES)
         self._reaches: Recent[Hashable, Reach] = Recent(REMEMBERED_READERS)
@@ -172,7 +175,7 @@ class Searcher:
     async def _asked(self, query: str, scope: Scope) -> AsyncIterator["_Asked"]:
         """The question, and what its legs are made from; the transaction stays open for the block."""
         query = clean(query)
-        lexemes, spoken = query_lexemes(query)[:MOST_LEXEMES], language(query)
+        lexemes, spoken = query_lexemes(query, self._dictionary)[:MOST_LEXEMES], language(query)
         scope = replace(scope, language=spoken)
         began = time.perf_counter()
         # No connection is held while the model computes.
@@ -184,7 +187,12 @@ class Searcher:
             missing = query.strip() and ground.statistics.chunks and compared is None
             yield _Asked(
                 connection=connection,
-                query=Query(_telling(lexemes, ground.statistics), spoken, references(query)),
+                query=Query(
+                    terms=_telling(lexemes, ground.statistics),
+                    language=spoken,
+                    references=references(query),
+                    names=[lexeme for lexeme in lexemes if lexeme in self._dictionary.words],
+                ),
                 text=query,
                 scope=scope,
                 ground=ground,

@@ -1,14 +1,15 @@
-"""`SignoffRetriever`: our search inside other people's Haystack pipelines."""
+"""Our search inside other people's Haystack pipelines, and their rankers inside our search."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from haystack import Document, component
 
+from store.errors import RerankFailed
 from store.passages import Passage, SearchResult
 
-__all__ = ["SignoffRetriever", "wait_for"]
+__all__ = ["HaystackReranker", "SignoffRetriever", "wait_for"]
 
 T = TypeVar("T")
 
@@ -38,6 +39,32 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+class HaystackReranker:
+    """A Haystack ranker as a `store.reranking.Reranker`, called directly: a pipeline would copy every document.
+
+    Its order is what counts; scores of different rankers mean different things, so a place is the score.
+    """
+
+    def __init__(self, ranker: Any, model: str) -> None:
+        """`ranker` has `run(query=, documents=, top_k=)`; `model` is the name its order goes by. Warm it up before."""
+        self.model = model
+        self._ranker = ranker
+
+    async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Larger is better: the number of texts that are placed after it. Raises `RerankFailed`."""
+        documents = [Document(id=str(place), content=text) for place, text in enumerate(texts)]
+        try:
+            ran = await asyncio.to_thread(
+                self._ranker.run, query=query, documents=documents, top_k=len(documents)
+            )
+            order = [int(document.id) for document in ran["documents"]]
+        except Exception as error:  # whatever a component of other people raises
+            raise RerankFailed from error
+        if sorted(order) != list(range(len(texts))):
+            raise RerankFailed("The ranker did not place every passage.")
+        return [float(len(order) - order.index(place)) for place in range(len(texts))]
 
 
 @component
