@@ -141,11 +141,11 @@ async def product() -> AsyncIterator[tuple[App, dict[str, Any]]]:
                 started = time.perf_counter()
                 uploaded = await upload_handbook(app)
                 seconds = time.perf_counter() - started
-                failed = [name for name, version in uploaded if version.state != "live"]
+                failed = [result.name for result in uploaded if result.failed]
                 if failed:
                     raise SystemExit(f"Not ingested: {', '.join(failed)}")
                 await app.warm_up()
-                chunks = sum(version.chunk_count for _, version in uploaded)
+                chunks = sum(result.version.chunk_count for result in uploaded if result.version)
                 yield app, {"documents": len(uploaded), "chunks": chunks, "seconds": round(seconds, 1)}
         finally:
             await asyncio.to_thread(server.stop)

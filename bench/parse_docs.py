@@ -23,7 +23,7 @@ from typing import Any
 from bench.corpus import DATA
 from bench.provenance import ROOT, provenance
 from store.errors import IngestError
-from store.ingest.convert import Clean
+from store.ingest.chunking import cleaned
 from store.ingest.formats import Limits, detect
 
 SET = DATA / "parse_docs"
@@ -63,7 +63,7 @@ def convert(path: Path) -> tuple[str, str]:
     try:
         kind = detect(data, path.name, Limits())
         converted = kind.read(data, path.name, Limits(), lambda _step, _done, _of: None)
-        return Clean().run(converted)["converted"].markdown, ""
+        return cleaned(converted).markdown, ""
     except IngestError as error:
         return "", str(error)
 

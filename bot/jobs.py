@@ -44,6 +44,7 @@ def register(queue: Queue, app: "App") -> None:
 
     queue.periodic("dictionary", dictionary, cron="* * * * *")
     queue.periodic("prune", prune, cron="17 * * * *")
+    queue.periodic("refetch", refetch, cron="43 * * * *")
     queue.periodic("undelivered", undelivered, cron="* * * * *")
 
 
@@ -86,6 +87,11 @@ def _register_sending(queue: Queue, app: "App") -> None:
     async def resend(delivery_id: int) -> None:
         await _quietly_gone(app.outbox.resend(delivery_id), delivery=delivery_id)
 
+    async def renew(review_id: int) -> None:
+        await _quietly_gone(app.cards.renew(review_id, datetime.now(UTC)), review=review_id)
+
+    queue.task("renew", renew, retry=SENDING)
+
     async def forget(conversation_id: str, question_id: str) -> None:
         await app.erasing.checkpoints(conversation_id, question_id)
 
@@ -93,11 +99,6 @@ def _register_sending(queue: Queue, app: "App") -> None:
     queue.task("tell", tell, retry=ANSWERING)
     queue.task("redeliver", redeliver, retry=SENDING)
     queue.task("resend", resend, retry=SENDING)
-
-    async def renew(review_id: int) -> None:
-        await _quietly_gone(app.cards.renew(review_id, datetime.now(UTC)), review=review_id)
-
-    queue.task("renew", renew, retry=SENDING)
 
 
 def _register_ingestion(queue: Queue, app: "App") -> None:

@@ -12,18 +12,17 @@ from typing import Annotated, Any, Literal
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from rag_graph.policy import Rules
-
-# Both libraries decide at import whether to phone home (facts: Haystack writes ~/.haystack and posts events;
-# LangSmith traces when its variables are set in a developer's shell). Nothing leaves this process unasked.
+# Libraries decide at import whether to phone home and what they take out of a database (facts: Haystack writes
+# ~/.haystack and posts events; LangSmith traces when its variables are set in a developer's shell; LangGraph imports
+# whatever a checkpoint names). This comes before any of them, and `bot` itself imports this module first.
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 os.environ["HAYSTACK_LOGGING_IGNORE_STRUCTLOG"] = "True"
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
-from rag_graph.policy import Rules  # noqa: E402 - see above
-from store.dictionary import Dictionary
 
+from rag_graph.policy import Rules
+from store.dictionary import Dictionary
 
 
 class SettingsError(Exception):
@@ -63,6 +62,7 @@ class Search(_Frozen):
     retry_below: Annotated[float, Field(ge=0, le=1)] = 0.6
     abstain_below: Annotated[float, Field(ge=0, le=1)] = 0.6
     iterations: Annotated[int, Field(ge=1, le=3)] = 2
+    deduplicate: Annotated[str, Field(pattern=r"^(document|off|cap:[1-9]\d?)$")] = "cap:4"
     dictionary: tuple[str, ...] = ()  # words of this house, found as a whole beside their parts
     rerank_candidates: Annotated[int, Field(ge=1, le=100)] = 20  # read by the reranker, where one is set
     rerank_seconds: Annotated[float, Field(gt=0)] = 3.0
@@ -71,7 +71,6 @@ class Search(_Frozen):
     @classmethod
     def _words(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return Dictionary.of(value).words
-    deduplicate: Annotated[str, Field(pattern=r"^(document|off|cap:[1-9]\d?)$")] = "cap:4"
 
 
 class Ingest(_Frozen):
@@ -82,6 +81,10 @@ class Ingest(_Frozen):
     # What reading one file may take; its process is ended beyond.
     max_seconds: Annotated[float, Field(ge=1)] = 900
     max_memory_megabytes: Annotated[int, Field(ge=300)] = 1_500
+    # Hosts whose pages may be read though they lie in a private network, and on any port: wiki.corp.example,
+    # *.corp.example.
+    intranet_hosts: tuple[str, ...] = ()
+    refetch_hours: Annotated[float, Field(ge=0)] = 24  # how often a page is looked at again; 0: never
 
 
 class Review(_Frozen):
@@ -191,6 +194,8 @@ class Settings(_Frozen):
     slack: Slack | None = None
     feishu: Feishu | None = None
     audiences: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # collection → principals
+    # collection → how its documents are cut; guessed for each document where none is set
+    profiles: dict[str, Literal["structured", "messages", "faq"]] = Field(default_factory=dict)
 
     @property
     def rules(self) -> Rules:

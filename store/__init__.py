@@ -17,10 +17,11 @@ from store.errors import DatabaseUnavailable, ExtensionMissing, NotFound, Schema
 from store.inbox import Inbox
 from store.insight import Insight
 from store.kept import Kept
+from store.pages import Pages
 from store.people import People
 from store.queue import Queue, Timing, build_queue
-from store.reviews import Reviews
 from store.reranking import Reranker
+from store.reviews import Reviews
 from store.runs import Runs
 from store.search import Searcher, SearchSettings
 from store.switches import Switches
@@ -51,6 +52,7 @@ class Store:
     people: People
     erasure: Erasure
     documents: Documents
+    pages: Pages
     search: Searcher
     changes: Changes
     arrivals: Arrivals
@@ -68,10 +70,10 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
     pool_size: int = 8,
     timing: Timing | None = None,
     direct_url: str | None = None,
-) -> AsyncIterator[Store]:
-    """Connect to a migrated database for the length of the block.
     reranker: Reranker | None = None,
     dictionary: Dictionary | None = None,
+) -> AsyncIterator[Store]:
+    """Connect to a migrated database for the length of the block.
 
     `pool_size` connections each for statements and for checkpoints; `timing` is the queue's; `direct_url` reaches the
     server itself where `url` leads to PgBouncer. Raises

@@ -39,7 +39,8 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """`state` is pending, converting, embedding, live, retired or failed; `error_code` a key of the words files."""
+    """`state` is pending, converting, embedding, live, retired or failed; `error_code` a key of the words files;
+    `changes` counts chunks against the version before: added, removed, unchanged; {} until it is published."""
 
     id: int
     document_id: int
@@ -55,6 +56,8 @@ class VersionRow:
     uploaded_by: str
     created_at: datetime
     published_at: datetime | None
+    title: str
+    changes: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

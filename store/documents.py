@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping, Select, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store import publication, reindexing, schema, spaces
+from store import publication, reindexing, retokenising, schema, spaces, stepping_back
 from store.catalogue import (
     VERSION_COLUMNS,
     ChunkRow,
@@ -162,6 +162,13 @@ class Documents:
             raise NotFound
         return as_document(row)
 
+    async def same_content(self, digest: str, but: int) -> builtins.list[DocumentRow]:
+        """Documents other than `but` whose current version is the bytes of this sha256."""
+        current = select(_versions.c.id).where(_versions.c.content_hash == digest)
+        query = listing().where(_documents.c.current_version_id.in_(current), _documents.c.id != but)
+        async with transaction(self._engine) as connection:
+            return [as_document(row) for row in (await connection.execute(query)).mappings()]
+
     async def remove(self, document_id: int) -> None:
         """Remove a document with all its versions. Raises `NotFound`."""
         async with transaction(self._engine) as connection:
@@ -258,6 +265,13 @@ class Documents:
             await publication.publish(connection, version_id, edition, space.id if space else None)
             return await _version(connection, version_id)
 
+    async def rollback(self, document_id: int, number: int | None = None) -> VersionRow:
+        """Make the version before the current one, or version `number`, what readers see again; call
+        `refresh_statistics` after it. Raises `NotFound` where its chunks are gone: two versions keep theirs."""
+        version_id = await stepping_back.step_back(self._engine, self._embedder, document_id, number)
+        async with transaction(self._engine) as connection:
+            return await _version(connection, version_id)
+
     async def chunks(self, version_id: int) -> builtins.list[ChunkRow]:
         """A version's chunks in order, for the preview."""
         query = (
@@ -310,6 +324,13 @@ class Documents:
             space = await spaces.find(connection, self._embedder.model, self._embedder.dimension)
             return await publication.known_vectors(connection, space.id, version_id, hashes) if space else {}
 
+    async def follow_dictionary(self) -> int:
+        """Cut the chunks again where they were cut with another dictionary; returns how many that were. Search goes
+        on meanwhile."""
+        if not await retokenising.outdated(self._engine, self._dictionary):
+            return 0
+        return await retokenising.retokenise(self._engine, self._dictionary)
+
     async def refresh_statistics(self) -> None:
         """Count the visible chunks' terms anew (100k chunks: 2.5 s). Readers are not held up."""
         async with transaction(self._engine) as connection:
@@ -323,13 +344,6 @@ class Documents:
                 .values(**values)
             )
 
-
-    async def follow_dictionary(self) -> int:
-        """Cut the chunks again where they were cut with another dictionary; returns how many that were. Search goes
-        on meanwhile."""
-        if not await retokenising.outdated(self._engine, self._dictionary):
-            return 0
-        return await retokenising.retokenise(self._engine, self._dictionary)
 
 def _principals(audience: Sequence[str]) -> builtins.list[str]:
     principals = sorted({clean(principal).strip() for principal in audience} - {""})

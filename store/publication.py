@@ -1,6 +1,7 @@
 """How the corpus changes: a version becomes visible, another retires, and the counts that ranking needs follow."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +12,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store import schema
 from store.chunks import NewChunk, rows
-from store.errors import NotFound
 from store.dictionary import Dictionary
+from store.errors import NotFound
+from store.text import language
 
 __all__ = [
     "UNFINISHED",
     "Edition",
+    "add_vectors",
     "changed",
+    "earlier",
     "literal",
     "prepare",
     "publish",
+    "put_back",
     "refresh_statistics",
+    "unembedded",
     "withdrawn",
 ]
 
@@ -123,11 +129,15 @@ async def publish(
     if current is not None and number < await _number(connection, current):
         await _retire(connection, version_id)
         return
+    changes = await _changes(connection, current, edition)
     await _write(connection, version_id, edition, space_id)
     before = await _size(connection, [current] if current is not None else [])
     if current is not None:
         await _retire(connection, current)
     await _make_current(connection, document["id"], version_id, edition, audience)
+    await connection.execute(
+        update(_versions).where(_versions.c.id == version_id).values(title=edition.title, changes=changes)
+    )
     await _prune(connection, document["id"], number)
     after = len(edition.chunks), sum(row["length"] for row in edition.chunks)
     await _move_corpus(connection, after[0] - before[0], after[1] - before[1])
@@ -149,6 +159,96 @@ async def known_vectors(
         )
     )
     return {row[0]: row[1] for row in found}
+
+
+async def earlier(connection: AsyncConnection, document_id: int, number: int | None) -> RowMapping:
+    """The version to go back to: the one before, or `number`. Locks the document.
+
+    Raises `NotFound` where no such version has its chunks left.
+    """
+    document = await _locked(connection, document_id)
+    current = document["current_version_id"]
+    candidates = select(_versions).where(
+        _versions.c.document_id == document_id,
+        _versions.c.id.in_(select(_chunks.c.version_id).where(_chunks.c.version_id == _versions.c.id)),
+    )
+    if number is not None:
+        candidates = candidates.where(_versions.c.number == number)
+    else:
+        candidates = candidates.where(
+            _versions.c.published_at.is_not(None),
+            _versions.c.number < (await _number(connection, current) if current is not None else 0),
+        )
+    found = await connection.execute(candidates.order_by(_versions.c.number.desc()).limit(1))
+    target = found.mappings().one_or_none()
+    if target is None:
+        raise NotFound
+    return target
+
+
+async def put_back(connection: AsyncConnection, document_id: int, number: int) -> None:
+    """Make version `number` current again. The one it replaces is gone back to by its number only."""
+    target = await earlier(connection, document_id, number)
+    document = await _locked(connection, document_id)
+    if target["id"] != document["current_version_id"]:
+        await _swap(connection, document, target)
+
+
+async def _swap(connection: AsyncConnection, document: RowMapping, target: RowMapping) -> None:
+    current = document["current_version_id"]
+    before = await _size(connection, [current] if current is not None else [])
+    after = await _size(connection, [target["id"]])
+    if current is not None:
+        await _retire(connection, current)
+        await connection.execute(update(_versions).where(_versions.c.id == current).values(published_at=None))
+    await connection.execute(
+        update(_versions)
+        .where(_versions.c.id == target["id"])
+        .values(state="live", published_at=func.coalesce(_versions.c.published_at, func.now()))
+    )
+    await connection.execute(
+        update(_documents)
+        .where(_documents.c.id == document["id"])
+        .values(
+            current_version_id=target["id"],
+            title=target["title"] or document["title"],
+            language=language((target["markdown"] or "")[:20_000]),
+            updated_at=func.now(),
+        )
+    )
+    await _move_corpus(connection, after[0] - before[0], after[1] - before[1])
+
+
+async def unembedded(connection: AsyncConnection, version_id: int, space_id: int) -> Sequence[RowMapping]:
+    """The chunks (id, heading_path, text) of a version that have no vector in that space."""
+    found = await connection.execute(
+        select(_chunks.c.id, _chunks.c.heading_path, _chunks.c.text)
+        .outerjoin(
+            _embeddings, (_embeddings.c.chunk_id == _chunks.c.id) & (_embeddings.c.space_id == space_id)
+        )
+        .where(_chunks.c.version_id == version_id, _embeddings.c.chunk_id.is_(None))
+        .order_by(_chunks.c.ordinal)
+    )
+    return found.mappings().all()
+
+
+async def add_vectors(
+    connection: AsyncConnection, version_id: int, space_id: int, vectors: Mapping[int, Sequence[float]]
+) -> None:
+    """Vectors of one version's chunks, by chunk id."""
+    markdown = await connection.scalar(select(_versions.c.markdown).where(_versions.c.id == version_id))
+    rows = [
+        {
+            "space_id": space_id,
+            "chunk_id": chunk_id,
+            "version_id": version_id,
+            "vector": literal(vector),
+            "language": language((markdown or "")[:20_000]),
+        }
+        for chunk_id, vector in vectors.items()
+    ]
+    for start in range(0, len(rows), BATCH):
+        await connection.execute(insert(_embeddings), rows[start : start + BATCH])
 
 
 async def withdrawn(connection: AsyncConnection, document_ids: Sequence[int]) -> None:
@@ -213,6 +313,14 @@ async def _write(
         ]
         if embedded and space_id is not None:
             await connection.execute(insert(_embeddings), embedded)
+
+
+async def _changes(connection: AsyncConnection, before: int | None, edition: Edition) -> dict[str, int]:
+    """How many chunks are new, gone and the same (by content hash) against the version `before`."""
+    found = await connection.execute(select(_chunks.c.content_hash).where(_chunks.c.version_id == before))
+    old, new = Counter(found.scalars()), Counter(row["content_hash"] for row in edition.chunks)
+    same = (old & new).total()
+    return {"added": new.total() - same, "removed": old.total() - same, "unchanged": same}
 
 
 async def _make_current(

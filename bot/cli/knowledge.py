@@ -1,31 +1,23 @@
-"""`signoff ingest`, `documents`, `search`, `handbook`: what the bot knows."""
+"""`signoff documents`, `search`, `handbook`: what the bot knows."""
 
-import asyncio
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import as_file, files
-from pathlib import Path
 from typing import Annotated
 
 import typer
-import watchfiles
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from bot.admin import collection_of
 from bot.app import App
-from bot.cli.session import CommandFailed, Home, Json, dump, myself, opened, run, see_through
-from store.documents import VersionRow
-from store.errors import IngestError
-from store.ingest.formats import SUFFIXES
+from bot.cli.ingesting import Result, Shelf, files_below, ingest, report, upload
+from bot.cli.session import CommandFailed, Home, Json, dump, opened, run
+from store.errors import NotFound
 
 documents = typer.Typer(help="What is in the knowledge base.", no_args_is_help=True)
 handbook = typer.Typer(help="The sample handbook: put in, take out.", no_args_is_help=True)
 
 HANDBOOK = "handbook"  # who uploaded it, so that one command can take it out again
-FINISHED = ("live", "failed", "retired")
 
 
 def register(cli: typer.Typer) -> None:
@@ -33,105 +25,6 @@ def register(cli: typer.Typer) -> None:
     cli.command("search")(search)
     cli.add_typer(documents, name="documents")
     cli.add_typer(handbook, name="handbook")
-
-
-def ingest(
-    paths: list[Path],
-    home: Home = None,
-    collection: Annotated[str, typer.Option(help="Where the documents belong; default: their folder.")] = "",
-    audience: Annotated[str, typer.Option(help="Who may read them: principals, separated by commas.")] = "",
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Go on: ingest what changes below the paths.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Put files or folders into the knowledge base. A file that cannot be read says why and fails alone."""
-
-    async def work() -> None:
-        async with opened(home) as app:
-            readers = tuple(p.strip() for p in audience.split(",") if p.strip()) or None
-            results = await upload(app, paths, collection or None, readers, by=f"cli:{myself()}")
-            report(app, results, as_json=as_json)
-            if watch:
-                async for changed in watchfiles.awatch(*paths):
-                    fresh = [Path(path) for kind, path in changed if kind != watchfiles.Change.deleted]
-                    report(app, await upload(app, fresh, collection or None, readers, by=f"cli:{myself()}"))
-            elif any(version.state == "failed" for _, version in results):
-                raise typer.Exit(1)
-
-    run(work())
-
-
-async def upload(
-    app: App, paths: Sequence[Path], collection: str | None, audience: tuple[str, ...] | None, *, by: str
-) -> list[tuple[str, VersionRow]]:
-    """Upload every file below `paths`, see the ingestion through with a progress bar, return (name, version)."""
-    missing = [str(path) for path in paths if not path.exists()]
-    if missing:
-        raise CommandFailed(f"Not found: {', '.join(missing)}")
-    started: list[tuple[str, VersionRow]] = []
-    for base, path in _files_below(paths):
-        data = await asyncio.to_thread(path.read_bytes)
-        name = path.relative_to(base).as_posix()
-        try:
-            version = await app.admin.upload(
-                name, data, collection=collection_of(path, base, collection), by=by, audience=audience
-            )
-        except IngestError as error:
-            typer.echo(remedy(app, name, error.code, error.detail), err=True)
-            continue
-        started.append((name, version))
-    await _wait(app, started)
-    return [(name, await app.store.documents.version(version.id)) for name, version in started]
-
-
-async def _wait(app: App, started: Sequence[tuple[str, VersionRow]]) -> None:
-    ids = [version.id for _, version in started]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("Reading documents", total=len(ids))
-
-        async def finished() -> bool:
-            rows = [await app.store.documents.version(version_id) for version_id in ids]
-            done = sum(row.state in FINISHED for row in rows)
-            progress.update(task, completed=done)
-            return done == len(ids)
-
-        await see_through(app, ["ingest"], finished, seconds=24 * 3_600)
-
-
-def _files_below(paths: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """(folder that names are relative to, file) of every readable file at or below `paths`."""
-    found = []
-    for path in paths:
-        if path.is_file():
-            found.append((path.parent, path))
-        else:
-            found += [(path, file) for file in sorted(path.rglob("*")) if _readable(file)]
-    return found
-
-
-def _readable(file: Path) -> bool:
-    return file.is_file() and file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
-
-
-def report(app: App, results: Sequence[tuple[str, VersionRow]], *, as_json: bool = False) -> None:
-    if as_json:
-        dump([{"name": name, **asdict(version)} for name, version in results])
-        return
-    for name, version in results:
-        if version.state == "failed":
-            typer.echo(
-                remedy(app, name, version.error_code or "internal", version.error_detail or ""), err=True
-            )
-        else:
-            typer.echo(f"{name}: {version.chunk_count} chunks, version {version.number}")
-
-
-def remedy(app: App, name: str, code: str, detail: str, language: str = "en") -> str:
-    """What is wrong with a file and what to do about it, in a sentence each."""
-    what = app.words(language, f"ingest.{code}.what", name=name, detail=detail).strip()
-    return f"{what} {app.words(language, f'ingest.{code}.remedy', detail=detail)}"
 
 
 def search(
@@ -228,6 +121,36 @@ def remove(document_ids: list[int], home: Home = None) -> None:
     run(work())
 
 
+@documents.command("rollback")
+def rollback(
+    document_id: int,
+    home: Home = None,
+    to: Annotated[int | None, typer.Option("--to", help="The version; default: the one before.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show readers an earlier version again, at once and without embedding anew."""
+
+    async def work() -> None:
+        async with opened(home) as app:
+            try:
+                version = await app.admin.rollback(document_id, to)
+            except NotFound:
+                versions = await app.store.documents.versions(document_id)
+                kept = ", ".join(f"{row.number} ({row.state})" for row in versions) or "none"
+                raise CommandFailed(
+                    f"There is no such version to go back to: the current one and the one before keep their text. "
+                    f"Document {document_id} has versions {kept}. Upload the file of an older one again."
+                ) from None
+            if as_json:
+                dump(asdict(version))
+            else:
+                typer.echo(
+                    f"Version {version.number} is what readers see again ({version.chunk_count} chunks)."
+                )
+
+    run(work())
+
+
 @documents.command("reindex")
 def reindex(home: Home = None, as_json: Json = False) -> None:
     """Build the configured embedding model's vectors beside the old ones, then switch in one step."""
@@ -265,6 +188,6 @@ def remove_handbook(home: Home = None) -> None:
     run(work())
 
 
-async def upload_handbook(app: App) -> list[tuple[str, VersionRow]]:
+async def upload_handbook(app: App) -> list[Result]:
     with as_file(files("bot") / "handbook") as folder:
-        return await upload(app, [folder], None, None, by=HANDBOOK)
+        return await upload(app, files_below([folder]), Shelf(None, None, HANDBOOK))

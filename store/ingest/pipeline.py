@@ -20,10 +20,10 @@ from store.chunks import NewChunk, content_hash, embedding_text
 from store.documents import Documents, VersionRow
 from store.embedding import Embedder
 from store.errors import IngestError, StoreError
+from store.ingest.chunking import IngestSettings, cut
 from store.ingest.component import running_loop, wait_for
 from store.ingest.convert import Clean, Convert
 from store.ingest.formats import FORMATS, Converted, Limits, Report, detect
-from store.ingest.split import Profile, SplitSettings, guess_profile, split
 from store.text import language
 
 if TYPE_CHECKING:
@@ -37,22 +37,6 @@ OnProgress = Callable[[str, int, int], Awaitable[None]]
 
 EMBED_BATCH = 32  # passages between two reports of progress
 REPORT_SECONDS = 0.3  # a bar need not move oftener, and each report is a transaction
-# What models put around a text beyond what they count: a prefix and marks of begin and end.
-WINDOW_RESERVE = 16
-
-
-@dataclass(frozen=True, slots=True)
-class IngestSettings:
-    """Chunk size and overlap in characters; limits of files (`max_megabytes` of memory while one is read); the
-    profile where the collection sets none (None: guessed)."""
-
-    chunk_characters: int = 400
-    overlap_characters: int = 80
-    max_bytes: int = 50_000_000
-    max_pages: int = 2_000
-    max_seconds: float = 900.0
-    max_megabytes: int = 1_500
-    profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +57,13 @@ class Ingested:
 class Route:
     """Sends the bytes to the converter of their kind."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, media_type: str = "") -> None:
         self.limits = limits
+        self.media_type = media_type
         component.set_output_types(self, **{kind.name: bytes for kind in FORMATS}, name=str)
 
     def run(self, data: bytes, name: str) -> dict[str, Any]:
-        return {detect(data, name, self.limits).name: data, "name": name}
+        return {detect(data, name, self.limits, self.media_type).name: data, "name": name}
 
 
 @component
@@ -88,23 +73,15 @@ class Split:
     def __init__(
         self, settings: IngestSettings, profile: str | None, embedder: Embedder, report: Report
     ) -> None:
-        self.settings = SplitSettings(
-            size=settings.chunk_characters,
-            overlap=settings.overlap_characters,
-            window=embedder.max_tokens - WINDOW_RESERVE,
-            count=embedder.count,
-        )
-        self.profile = profile or settings.profile
+        self.settings = settings
+        self.profile = profile
+        self.embedder = embedder
         self.report = report
 
     @component.output_types(converted=Converted, chunks=list[NewChunk])
     def run(self, converted: Converted) -> dict[str, Any]:
-        profile: Any = self.profile or guess_profile(converted.markdown)
-        pieces = split(converted.markdown, converted.title, self.settings, profile)
-        if not pieces:
-            raise IngestError("empty")
-        self.report("split", len(pieces), len(pieces))
-        chunks = [NewChunk(n, piece.heading_path, piece.page, piece.text) for n, piece in enumerate(pieces)]
+        _, chunks = cut(converted, self.settings, self.profile, self.embedder)
+        self.report("split", len(chunks), len(chunks))
         return {"converted": converted, "chunks": chunks}
 
 
@@ -184,13 +161,13 @@ class Write:
         return wait_for(self.run_async(converted, chunks, vectors, embedded), self._loop)
 
 
-def build(split_: Split, embed: Embed, write: Write, limits: Limits, report: Report) -> Pipeline:
+def build(route: Route, split_: Split, embed: Embed, write: Write, report: Report) -> Pipeline:
     """The pipeline, one converter for each row of `FORMATS`."""
     pipeline = Pipeline()
-    pipeline.add_component("route", Route(limits))
+    pipeline.add_component("route", route)
     pipeline.add_component("converted", BranchJoiner(Converted))
     for kind in FORMATS:
-        pipeline.add_component(kind.name, Convert(kind, limits, report))
+        pipeline.add_component(kind.name, Convert(kind, route.limits, report))
         pipeline.connect(f"route.{kind.name}", f"{kind.name}.data")
         pipeline.connect("route.name", f"{kind.name}.name")
         pipeline.connect(f"{kind.name}.converted", "converted.value")
@@ -228,17 +205,16 @@ async def ingest(
     upload = await store.documents.upload(version_id)
     if upload.version.state == "live":
         return Ingested(upload.version)
-    limits = Limits(settings.max_bytes, settings.max_pages, settings.max_seconds, settings.max_megabytes)
 
     async def known(hashes: Collection[str]) -> Mapping[str, str]:
         return await store.documents.known_vectors(version_id, hashes)
 
     async with Progress(on_progress) as report:
         pipeline = build(
+            Route(settings.limits, upload.version.media_type),
             Split(settings, upload.profile, embedder, report),
             Embed(embedder, known, report),
             Write(store.documents, version_id, report),
-            limits,
             report,
         )
         report("convert", 0, 1)

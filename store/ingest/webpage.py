@@ -34,9 +34,9 @@ _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40}
 _MAIN = 0.4
 
 
-def read_html(data: bytes, charset: str = "") -> tuple[str, str]:
-    """The Markdown, and the page's title. `charset` is what the server said. Raises `IngestError`: broken, not_text."""
-    text = _text(data, charset)
+def read_html(data: bytes) -> tuple[str, str]:
+    """The Markdown, and the page's title. Raises `IngestError`: broken, empty, not_text."""
+    text = _text(data)
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     try:
         root = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
@@ -48,15 +48,17 @@ def read_html(data: bytes, charset: str = "") -> tuple[str, str]:
     return document(list(_blocks(_main(root if body is None else body)))), title
 
 
-def _text(data: bytes, charset: str) -> str:
+def _text(data: bytes) -> str:
+    """The page in the encoding its mark says, or its <meta>, or that its bytes show."""
+    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        return decoded(data)
     declared = _CHARSET.search(data[:4_096])
-    for name in (charset, declared[1].decode() if declared else ""):
-        try:
-            # Browsers read what calls itself gb2312 as its superset, and so do we.
-            return data.decode("gb18030" if name.lower() in ("gb2312", "gbk") else name or "utf-8")
-        except (LookupError, UnicodeDecodeError):
-            continue
-    return decoded(data)
+    name = declared[1].decode().lower() if declared else "utf-8"
+    try:
+        # Browsers read what calls itself gb2312 as its superset, and so do we.
+        return data.decode("gb18030" if name in ("gb2312", "gbk") else name)
+    except (LookupError, UnicodeDecodeError):
+        return decoded(data)
 
 
 def _main(body: Element) -> Element:

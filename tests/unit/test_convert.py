@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.errors import IngestError
-from store.ingest.convert import Clean
+from store.ingest.chunking import cleaned
 from store.ingest.formats import BY_SUFFIX, Converted, Limits, detect, title_of
 from store.ingest.plain import decoded, plain_markdown, tidy_markdown
 from tests import documents as make
@@ -20,8 +20,7 @@ def read(data: bytes, name: str, limits: Limits = DEFAULT) -> Converted:
     """As the pipeline does it: detected, converted, cleaned."""
     kind = detect(data, name, limits)
     converted = kind.read(data, name, limits, lambda _step, _done, _of: None)
-    cleaned: Converted = Clean().run(converted)["converted"]
-    return cleaned
+    return cleaned(converted)
 
 
 def code_of(data: bytes, name: str, limits: Limits = DEFAULT) -> tuple[str, str]:
