@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -205,7 +205,7 @@ class Table:
         if not words:
             return self._say("audience_how")
         principals = tuple(dict.fromkeys(words[1:]))
-        wrong = [name for name in principals if not PRINCIPAL.fullmatch(name) and name != INHERIT]
+        wrong = unreadable([name for name in principals if name != INHERIT])
         if wrong:
             return self._say("no_principal", names=" ".join(wrong))
         names = {row.name: row for row in await self._app.store.documents.collections()}
@@ -257,6 +257,11 @@ class Table:
             )
             for switch in await self._app.store.switches.list(EVERYWHERE)
         ]
+
+
+def unreadable(names: Sequence[str]) -> list[str]:
+    """Those of `names` that nobody could be."""
+    return [name for name in names if not PRINCIPAL.fullmatch(name)]
 
 
 def _back(days: int) -> datetime:

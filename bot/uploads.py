@@ -1,6 +1,7 @@
 """A document handed over in a chat: stored, read by the worker, and its fate told to whoever handed it in."""
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -42,19 +43,29 @@ class Uploads:
             lock=f"{self._platform}_upload:{file['key']}",
         )
 
+    async def defer_page(self, url: str, person: str, collection: str, audience: list[str]) -> None:
+        """Store the wish to read an address of the web; a job fetches it."""
+        await self.defer({"key": uuid.uuid4().hex, "name": url, "page": True}, person, collection, audience)
+
     async def take(self, file: dict[str, Any], person: str, collection: str, audience: list[str]) -> None:
-        name = str(file["name"])
-        problem, data = await self._looked_at(file, name)
-        if problem:
-            detail = data.decode("utf-8", "replace")
-            await self._tell(file, person, problem, name=name, detail=detail)
-            return
+        name, data = str(file["name"]), b""
+        chosen = tuple(audience) or None
         try:
-            # What is not what its name says is told now, and not stored.
-            await asyncio.to_thread(detect, data, name, self._limits)
-            version = await self._app.admin.upload(
-                name, data, collection=collection, by=person, audience=tuple(audience) or None
-            )
+            if file.get("page"):
+                version = await self._app.admin.add_url(
+                    name, collection=collection, by=person, audience=chosen
+                )
+            else:
+                problem, data = await self._looked_at(file, name)
+                if problem:
+                    detail = data.decode("utf-8", "replace")
+                    await self._tell(file, person, problem, name=name, detail=detail)
+                    return
+                # What is not what its name says is told now, and not stored.
+                await asyncio.to_thread(detect, data, name, self._limits)
+                version = await self._app.admin.upload(
+                    name, data, collection=collection, by=person, audience=chosen
+                )
         except IngestError as error:
             await self._say(file, person, self._failure(error.code, name, error.detail))
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from slack_bolt.async_app import AsyncApp
 
-from bot.cards import card
+from bot.cards import card, narrowed
 from bot.deliver import Deliverer
 from bot.messages import AGAIN, Action, Change, NotTaken, Reply
 from bot.review import Acted
@@ -120,6 +120,8 @@ class Clicks:
             key = "late"
         elif review.version_hash != version_hash:
             key = "stale"
+        elif await narrowed(self._app.store, review):
+            key = "narrowed"
         return (None, await self._outcome(Acted(key, review))) if key else (review, "")
 
     async def _view(self, verb: str, review: ReviewRow) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from slack_bolt.async_app import AsyncApp
 
-from bot.commands import Command, Table
+from bot.commands import Command, Table, unreadable
 from bot.messages import Incoming, NotTaken
 from bot.slack import views
 from bot.slack.events import Heard, decode, direct_conversation
@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 Body = dict[str, Any]
 LETTERS = 8_000  # of what a command says in one message
+LINK = re.compile(r"<(https?://[^|>]+)(?:\|[^>]*)?>")
 MENTION = re.compile(r"<(?:[@#]|!subteam\^)(?P<id>[A-Z0-9]+)(?:\|[^>]*)?>")
 
 
@@ -89,7 +90,7 @@ class Commands:
     async def _kb(self, ack: Any, body: Body) -> None:
         name, *words = principals(str(body.get("text") or "help"), body["channel_id"]).split() or ["help"]
         command, person = self.table.get(name.lower()), f"slack:{body['user_id']}"
-        if name.lower() == "add":
+        if name.lower() == "add" and not (words and words[0].startswith(("http://", "https://"))):
             await self._open_form(ack, body)
             return
         if command is None:
@@ -97,11 +98,22 @@ class Commands:
             await ack(**_shown(text))
         elif command.admin and not await self._is_admin(body["user_id"], body["team_id"]):
             await ack(self._say("kb.forbidden"))
+        elif name.lower() == "add":
+            await ack(**_shown(await self._add_page(person, words)))
         elif command.slow:
             await ack(self._say("loading"))
             self._later(self._answer_later(body, command, words))
         else:
             await ack(**_shown(await command.run(person, words)))
+
+    async def _add_page(self, person: str, words: list[str]) -> str:
+        """add ADDRESS [COLLECTION [PRINCIPAL…]]"""
+        url, collection, *audience = [*words, "general"] if len(words) == 1 else words
+        wrong = unreadable(audience)
+        if wrong:
+            return self._say("kb.no_principal", names=" ".join(wrong))
+        await self.uploads.defer_page(url, person, collection, audience)
+        return self._say("kb.add_started", name=url)
 
     async def _answer_later(self, body: Body, command: Command, words: list[str]) -> None:
         text = await command.run(f"slack:{body['user_id']}", words)
@@ -144,13 +156,20 @@ class Commands:
             problem = self._say("kb.add_both" if files else "kb.add_nothing")
             await ack(response_action="errors", errors={"file": problem})
             return
-        if url:
-            await ack(response_action="errors", errors={"url": self._say("kb.no_urls")})
-            return
         audience = principals(str(values["audience"].get("value") or ""), "").split()
         collection = str(values["collection"].get("value") or "general").strip()
+        wrong = unreadable(audience)
+        if wrong:
+            problem = self._say("kb.no_principal", names=" ".join(wrong))
+            await ack(response_action="errors", errors={"audience": problem})
+            return
+        person = f"slack:{user['id']}"
+        if url:
+            await self.uploads.defer_page(str(url), person, collection, audience)
+            await ack()
+            return
         file = {"key": files[0]["id"], "name": ""}
-        await self.uploads.defer(file, f"slack:{user['id']}", collection, audience)
+        await self.uploads.defer(file, person, collection, audience)
         await ack()
 
     async def add_from_message(self, message: Heard, collection: str) -> None:
@@ -165,7 +184,7 @@ class Commands:
 
 def principals(text: str, channel: str) -> str:
     """The words of a command with Slack's mentions as principals: a person, a channel, a user group, "here"."""
-    found = MENTION.sub(lambda match: f" slack:{match['id']} ", text)
+    found = MENTION.sub(lambda match: f" slack:{match['id']} ", LINK.sub(r" \1 ", text))
     words = [f"slack:{channel}" if word == "here" else word for word in found.split()]
     return decode(" ".join(words))
 

@@ -22,7 +22,7 @@ PAGES = (".html", ".htm")
 
 
 class SlackUploads(Uploads):
-    """`file` is {"key": its id, "name": its name, "" until Slack has told it}."""
+    """`file` is {"key": its id, "name": its name, "" until Slack has told it}; of a page see `defer_page`."""
 
     def __init__(self, app: "App", house: SlackHouse) -> None:
         super().__init__(app, "slack", self._download)
@@ -31,6 +31,9 @@ class SlackUploads(Uploads):
 
     async def take(self, file: dict[str, Any], person: str, collection: str, audience: list[str]) -> None:
         """A file in a message may be a stub without a name: Slack is asked for the whole of it."""
+        if file.get("page"):
+            await super().take(file, person, collection, audience)
+            return
         try:
             info = (await self._house.calls(self._house.calls.client.files_info, file=file["key"]))["file"]
         except NotTaken as error:

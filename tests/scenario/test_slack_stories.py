@@ -7,6 +7,8 @@ import pytest
 from sqlalchemy import update
 
 from store.database import transaction
+from store.errors import IngestError
+from store.ingest.fetch import Fetched
 from store.schema import reviews
 from tests.emulators.slack.scopes import Manifest
 from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team
@@ -453,3 +455,40 @@ async def test_a_file_in_a_direct_message_is_added(team: Team) -> None:
     await team.slack.do("open_messages", user="U0ADM")
     await team.slack.say("U0ADM", "D0ADM", "kb add house", files=[file])
     await team.slack.until_seen("U0ADM", "D0ADM", "is searchable", seconds=40)
+
+
+class Web:
+    """The web in one page; remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def fetch(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
+        self.asked.append(url)
+        if "nowhere" in url:
+            raise IngestError("unreachable", "404")
+        return Fetched(url, b"<html><h1>Canteen</h1><p>Soup is served on Mondays.</p></html>", "text/html")
+
+
+async def test_a_page_is_added_by_its_address(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the form or behind the command; its progress and its beginning come by direct message, and what cannot be
+    reached is said."""
+    web = Web()
+    monkeypatch.setattr(team.app.admin, "_fetcher", web)
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "add")
+    await team.slack.until(lambda: _modal_with(team, "U0ADM", "Collection"))
+    refused = await team.slack.submit("U0ADM", url="https://intra.example/canteen", audience="somebody")
+    assert refused["response"]["errors"] == {
+        "audience": team.app.words("en", "slack.kb.no_principal", names="somebody")
+    }
+    await team.slack.submit(
+        "U0ADM", url="https://intra.example/canteen", collection="house", audience="<#C0GEN|general>"
+    )
+    told = await team.slack.until_seen("U0ADM", "D0ADM", "is searchable", seconds=40)
+    assert "Soup is served on Mondays" in told["text"]
+    (document,) = await team.app.admin.list("house")
+    assert (document.source, document.audience) == ("https://intra.example/canteen", ("slack:C0GEN",))
+    await team.slack.command("U0ADM", "C0GEN", "/kb", "add https://intra.example/nowhere house")
+    await team.slack.until_seen("U0ADM", "D0ADM", "https://intra.example/nowhere")
+    await team.slack.until_seen("U0ADM", "D0ADM", "404")
+    assert web.asked == ["https://intra.example/canteen", "https://intra.example/nowhere"]
