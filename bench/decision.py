@@ -31,6 +31,7 @@ VECTORS = Path(platformdirs.user_cache_dir("signoff", appauthor=False)) / "evalu
 
 RUNS: Mapping[str, Sequence[str]] = {
     "grounding": ("zh_cmrc2018", "xquad_bilingual"),
+    "tools": ("tool_metatool", "tool_bfcl"),
     "rewrite": ("zh_kdconv_travel", "en_mtrag", "en_rewrite"),
 }
 

@@ -116,10 +116,18 @@ async def grounding(bench: Bench, folder: Path) -> "Sequence[Result]":
     return grounded(bench.read(folder), {"checker": "rag_graph.grounding"})
 
 
+async def tools(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """Choosing a tool: the right one of N, the right function of those offered, and none where none fits."""
+    from rag_graph.evaluation.tools import choosing
+
+    return await choosing(bench.read(folder), bench.embedder, {"embedder": bench.embedder.model})
+
+
 #: What can be measured; the first line of each docstring is its help.
 TABLE: Mapping[str, Runner] = {
     "rewrite": rewrite,
     "grounding": grounding,
+    "tools": tools,
 }
 
 
