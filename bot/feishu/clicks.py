@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from bot.cards import card as review_reply
+from bot.cards import narrowed
 from bot.feishu.cards import edit_form, feedback_form, reject_form, review_card, too_long_to_edit
 from bot.feishu.events import Clicked, clicked
 from bot.feishu.markdown import Json, pages, units
@@ -130,7 +131,9 @@ class Clicks:
             return "gone"
         if review.state != "pending":
             return "late"
-        return "stale" if review.version_hash != click.value["version"] else ""
+        if review.version_hash != click.value["version"]:
+            return "stale"
+        return "narrowed" if await narrowed(self._app.store, review) else ""
 
     async def _form(self, verb: str, review: ReviewRow) -> Json:
         owner, setting = {"review": review.id, "version": review.version_hash}, await self._house.setting()

@@ -32,7 +32,8 @@ LEFT_BOLD = re.compile(r"\*\*(?=\S)([^*]+?)(?<=\S)\*\*")
 ADDRESS = re.compile(
     r"(?<=\w):(?=//)|(?<=mailto):|(?<=\bwww)\.(?=\w)|(?<=[\w.+-])@(?=[\w-]+\.\w)", re.IGNORECASE
 )
-TAG = re.compile(r"<(?=\s*/?\s*[a-z])", re.IGNORECASE)
+# In code, where no entity is decoded: what a client might parse there all the same.
+TAG = re.compile(r"<(?=\s*/?\s*[a-z])|\](?=\()", re.IGNORECASE)
 SPECIAL = {ord(letter): f"&#{ord(letter)};" for letter in "<>*_~`[]|$\\"} | {ord("&"): "&amp;"}
 EMOJI = re.compile(r":(?=[A-Za-z_]\w*:)")
 LEAD = re.compile(r"^(\s*)(?:([#+-])|(\d{1,9})([.)]))(?=\s|$|#|-)", re.MULTILINE)
@@ -213,7 +214,7 @@ def _lines(rows: Sequence[Sequence[str]]) -> Iterator[Run]:
 def content(unit: Unit) -> str:
     """One unit as card Markdown."""
     if unit.kind == "code":
-        code = TAG.sub(f"<{JOINER}", bare("".join(run.text for run in unit.runs)))
+        code = _code_letters("".join(run.text for run in unit.runs))
         return f"```\n{code.replace('```', f'``{JOINER}`')}\n```"
     written = _written(unit.runs)
     if unit.kind == "quote":
@@ -250,7 +251,11 @@ def _styled(run: Run, before: str, after: str) -> str:
 def _code(text: str) -> str:
     if "`" in text or "\n" in text or not text.strip():
         return escaped(text)
-    return f"`{TAG.sub(f'<{JOINER}', bare(text))}`"
+    return f"`{_code_letters(text)}`"
+
+
+def _code_letters(text: str) -> str:
+    return TAG.sub(lambda match: f"{match.group()}{JOINER}", bare(text))
 
 
 def _as_table(unit: Unit) -> Json:

@@ -47,14 +47,18 @@ def opened(body: bytes, headers: Mapping[str, str], key: str, token: str, now: f
 
 
 def _decrypted(body: bytes, key: str) -> dict[str, Any]:
-    """AES-256-CBC under the key's SHA-256, the first block is the iv."""
     try:
-        packed = base64.b64decode(json.loads(body)["encrypt"], validate=True)
-        cipher = AES.new(hashlib.sha256(key.encode()).digest(), AES.MODE_CBC, packed[:BLOCK])
-        plain = cipher.decrypt(packed[BLOCK:])
-        found = json.loads(plain[: -plain[-1]])
+        found = json.loads(_plain(body, key))
     except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
         raise Forged("not encrypted with our key") from error
     if not isinstance(found, dict):
-        raise Forged("no event")
+        raise Forged("not encrypted with our key")
     return found
+
+
+def _plain(body: bytes, key: str) -> bytes:
+    """AES-256-CBC under the key's SHA-256, the first block is the iv, padded as PKCS 7 says."""
+    packed = base64.b64decode(json.loads(body)["encrypt"], validate=True)
+    cipher = AES.new(hashlib.sha256(key.encode()).digest(), AES.MODE_CBC, packed[:BLOCK])
+    plain = cipher.decrypt(packed[BLOCK:])
+    return plain[: -plain[-1]]

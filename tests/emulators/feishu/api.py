@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.emulators.feishu.limits import Refused, check_card, check_content, walk
-from tests.emulators.feishu.permissions import NAMES, Manifest
+from tests.emulators.feishu.permissions import EMAILS, NAMES, Manifest
 from tests.emulators.feishu.world import (
     BOT,
     CARD_SECONDS,
@@ -93,6 +93,8 @@ class Api:
         }
         if NAMES in self.manifest.scopes:
             shown |= {"name": found.name, "en_name": found.name}
+        if EMAILS in self.manifest.scopes:
+            shown |= {"email": "", "enterprise_email": found.email}
         return {"user": shown}
 
     def chat(self, call: Call) -> Json:

@@ -53,8 +53,8 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "im.message.recalled_v1": ("im:message:readonly", "im:message"),
 }
 CALLBACKS = {"card.action.trigger"}
-# Fields of a user without which the page leaves them out: their name.
-NAMES = "contact:user.base:readonly"
+# Fields of a user that are left out without a permission of their own: name, e-mail address.
+NAMES, EMAILS = "contact:user.base:readonly", "contact:user.email:readonly"
 
 
 class Manifest:
