@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store import schema
+from store import ranking, schema
 from store.chunks import embedding_text
 from store.confidence import confidence, features
 from store.database import transaction
@@ -21,9 +22,10 @@ from store.passages import Passage, SearchResult
 from store.ranking import Fusion, Query, Ranked, Statistics, rank
 from store.recent import Recent
 from store.reranking import Reranker
+from store.spaces import EF_CONSTRUCTION
 from store.text import clean, language, query_lexemes, references
 
-__all__ = ["SearchSettings", "Searcher"]
+__all__ = ["SearchSettings", "Searcher", "configuration"]
 
 # Terms that are scored; those of a pasted page beyond the most telling ones only cost.
 MOST_TERMS = 64
@@ -63,6 +65,17 @@ class SearchSettings:
     @property
     def fusion(self) -> Fusion:
         return Fusion(self.deduplicate, self.constant, self.documents, self.vector_candidates)
+
+
+def configuration(settings: SearchSettings) -> dict[str, Any]:
+    """Everything that what is found depends on, for the hash beside a measurement: the settings, and the constants of
+    ranking and of the vector indexes."""
+    constants = ("K1", "B", "FREQUENT", "NUMEROUS", "ROWS", "FOREIGN_COVERAGE", "FEW_HOLDERS")
+    return (
+        asdict(settings)
+        | {name.lower(): getattr(ranking, name) for name in constants}
+        | {"ef_construction": EF_CONSTRUCTION}
+    )
 
 
 class Searcher:

@@ -123,8 +123,22 @@ async def tools(bench: Bench, folder: Path) -> "Sequence[Result]":
     return await choosing(bench.read(folder), bench.embedder, {"embedder": bench.embedder.model})
 
 
+async def retrieval(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """What search finds: R@5, nDCG@10, hit@1…10 with the tokens of so many passages, and the knee of that curve."""
+    from rag_graph.evaluation import retrieving
+    from store.search import configuration
+
+    chosen = bench.read(folder)
+    cross = folder / "qrels_cross.tsv"
+    parts = retrieving.parts(chosen, bench.read(folder, qrels=cross.name) if cross.exists() else None)
+    config = bench.config(engine=configuration(search_settings(bench.settings)))
+    async with bench.searchable(chosen) as (searcher, ids):
+        return [await retrieving.measure(part, searcher, ids, config) for part in parts]
+
+
 #: What can be measured; the first line of each docstring is its help.
 TABLE: Mapping[str, Runner] = {
+    "retrieval": retrieval,
     "rewrite": rewrite,
     "grounding": grounding,
     "tools": tools,
