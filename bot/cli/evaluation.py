@@ -42,6 +42,9 @@ Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the firs
 Written = Annotated[
     Path | None, typer.Option("--csv", help="Write each answer here for people to judge (eval answers).")
 ]
+Plotted = Annotated[
+    Path | None, typer.Option("--plot", help="Draw hit@5 by chunk size here, as SVG (eval chunking).")
+]
 
 
 @dataclass(frozen=True)
@@ -136,10 +139,19 @@ async def retrieval(bench: Bench, folder: Path) -> "Sequence[Result]":
         return [await retrieving.measure(part, searcher, ids, config) for part in parts]
 
 
+async def chunking(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """Chunk sizes and overlaps tried on your own questions (twenty are enough): hit@k; --plot draws it."""
+    from rag_graph.evaluation.chunking import sweep
+
+    config = bench.config()
+    return await sweep(bench.read(folder), bench.embedder, bench.searchable, config)
+
+
 #: What can be measured; the first line of each docstring is its help.
 TABLE: Mapping[str, Runner] = {
     "retrieval": retrieval,
     "rewrite": rewrite,
+    "chunking": chunking,
     "grounding": grounding,
     "tools": tools,
 }
@@ -163,6 +175,7 @@ def evaluate(
     vectors: Kept = None,
     limit: Limit = None,
     written: Written = None,
+    plotted: Plotted = None,
     as_json: Json = False,
 ) -> None:
     if what not in TABLE:
@@ -179,6 +192,9 @@ def evaluate(
             _say_both(*(rows for _, rows in told))
         else:
             _say(told[0][1])
+            _draw(told[0][1])
+        if plotted is not None:
+            _plot(plotted, told[0][1])
 
     run(work())
 
@@ -241,6 +257,22 @@ def _say(rows: Sequence[Mapping[str, Any]]) -> None:
         typer.echo(f"{row['set']}  n={row['n']}  configuration {row['config_hash']}")
         for name, value in row["metrics"].items():
             typer.echo(f"  {name:32} {value:10.4f}")
+
+
+def _draw(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A bar for each setting of a sweep; nothing for other rows."""
+    if rows and "size" in rows[0].get("details", {}):
+        from rag_graph.evaluation.chunking import bars
+
+        typer.echo("\n".join(["", *bars(rows)]))
+
+
+def _plot(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows or "size" not in rows[0].get("details", {}):
+        raise CommandFailed("--plot draws sweeps: `signoff eval chunking`.")
+    from rag_graph.evaluation.chunking import plot
+
+    path.write_text(plot(rows), encoding="utf-8")
 
 
 def _say_both(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> None:
