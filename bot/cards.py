@@ -7,9 +7,11 @@ from typing import Any
 
 from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.messages import Reply
+from rag_graph.grounding import intersect_audiences
 from store import Store
 from store.conversations import QuestionRow
 from store.deliveries import DeliveryRow, NewDelivery
+from store.errors import NotFound
 from store.reviews import ReviewRow
 
 # Days after which a card is posted anew. Feishu lets a card be changed for 14 (open.feishu.cn, message/patch).
@@ -31,6 +33,7 @@ class Cards:
 
         A channel that refuses it costs the others nothing. Raises `NotDelivered` when it can be tried again.
         """
+        review = await current(self._store, review)
         question = await self._store.conversations.question(review.question_id)
         later: NotDelivered | None = None
         for place in self._places:
@@ -59,7 +62,7 @@ class Cards:
 
     async def redraw(self, review_id: int) -> None:
         """Job `redraw`: bring every posted card to what the row says now."""
-        review = await self._store.reviews.get(review_id)
+        review = await current(self._store, await self._store.reviews.get(review_id))
         question = await self._store.conversations.question(review.question_id)
         for row in await self._store.deliveries.for_review(review_id):
             if row.kind == "card" and row.state == "sent":
@@ -130,6 +133,23 @@ def notice(held: Reply, review: ReviewRow) -> Reply:
         "closed": review.state != "pending",
     }
     return replace(held, meta={**held.meta, **holder})
+
+
+async def current(store: Store, review: ReviewRow) -> ReviewRow:
+    """`review` for those whom its sources are for now: an audience may have become narrower, or a document gone, while
+    the draft waited. Empty where nobody may read all of it any more."""
+    audiences: list[Sequence[str]] = [review.audience]
+    for document in dict.fromkeys(citation["document_id"] for citation in review.draft.get("citations", ())):
+        try:
+            audiences.append((await store.documents.show(document)).audience)
+        except NotFound:
+            return replace(review, audience=())
+    return replace(review, audience=intersect_audiences(audiences))
+
+
+async def narrowed(store: Store, review: ReviewRow) -> bool:
+    """Whether none of those a draft was written for may still read all that it cites."""
+    return bool(review.draft.get("citations")) and not (await current(store, review)).audience
 
 
 def card(review: ReviewRow, question: QuestionRow, place: str, language: str) -> Reply:
