@@ -7,12 +7,15 @@ disturbed. Modules that use `stage` run in one event loop: `pytestmark = pytest.
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from bot.slack import calls, send, stream
+from tests.emulators.feishu.client import StandIn as FeishuStandIn
 from tests.emulators.slack.client import StandIn
+from tests.scenario.driver import Scene
 from tests.scenario.slack_team import Team, emptied, slack_team
 
 
@@ -63,3 +66,49 @@ async def team(stage: Team) -> AsyncIterator[Team]:
     yield stage
     await stage.quiet()
     await stage.check_invariants()
+
+
+# --- Feishu: the same. Its SDK is loaded (5 s) by the tests that ask for it, not by this file.
+
+
+@pytest.fixture(scope="session")
+def shared_feishu() -> Iterator[FeishuStandIn]:
+    """The stand-in that `feishu_stage` is connected to."""
+    with FeishuStandIn() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spare_feishu() -> Iterator[FeishuStandIn]:
+    """A stand-in for tests that start bots of their own."""
+    with FeishuStandIn() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["connection", "webhook"])
+async def feishu_stage(
+    request: pytest.FixtureRequest,
+    shared_feishu: FeishuStandIn,
+    cloning: Callable[[], AbstractContextManager[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Any]:
+    """A `tests.scenario.feishu_team.Team` whose bot answers and ingests, over one transport."""
+    from tests.scenario.feishu_team import feishu_team
+
+    folder = tmp_path_factory.mktemp("feishu")
+    queues = ("answers", "ingest")
+    with cloning() as url:
+        async with feishu_team(shared_feishu, url, folder, transport=request.param, queues=queues) as opened:
+            yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def feishu(feishu_stage: Any) -> AsyncIterator[Scene]:
+    """A scene with nothing asked yet; what must always hold is checked when the test ends."""
+    from tests.scenario.feishu_team import FeishuDriver, emptied
+
+    await emptied(feishu_stage)
+    opened = Scene(FeishuDriver(feishu_stage))
+    yield opened
+    await opened.quiet()
+    await feishu_stage.check_invariants()

@@ -24,6 +24,7 @@ from tests.emulators.feishu.permissions import Manifest
 from tests.knowledge import publish
 from tests.scenario.desk import HANDBOOK
 from tests.scenario.driver import Driver, Form, Opening, Seen
+from tests.scenario.slack_team import forget
 
 ROOT = Path(__file__).parents[2]
 PLACES = {"general": "oc_general", "hr": "oc_hr", "review": "oc_review"}
@@ -232,6 +233,21 @@ async def _webhook(feishu: StandIn, listener: Listener) -> AsyncIterator[None]:
         server.should_exit = True
         await serving
         await listener.finish()
+
+
+async def emptied(team: Team) -> None:
+    """Bring a team that others used before back to its beginning."""
+    await team.feishu.do("settle")
+    await asyncio.sleep(0.1)
+    await forget(team.app)
+    team.excused = frozenset()
+    for kept in (team.house.people._kept, team.house._flat, team.listener._topics):
+        kept.clear()
+    for running in list(team.house._streams.values()):
+        await running.finish()
+    team.house._streams.clear()
+    team.listener.clicks._noted = False
+    await team.feishu.do("empty")
 
 
 class FeishuDriver:

@@ -191,17 +191,22 @@ QUEUE = ("procrastinate_jobs", "checkpoints", "checkpoint_blobs", "checkpoint_wr
 async def emptied(team: Team) -> None:
     """Bring a team that others used before back to its beginning."""
     await team.quiet()
-    names = [name for name in metadata.tables if name not in KNOWLEDGE]
-    async with transaction(team.app.store.database.engine) as connection:
-        # Row by row: after a test there are some tens, and a TRUNCATE writes every table and index anew.
-        await connection.execute(text("SET LOCAL session_replication_role = replica"))
-        for name in (*names, *QUEUE):
-            await connection.execute(text(f'DELETE FROM "{name}"'))
-    await _handbook_again(team.app)
+    await forget(team.app)
     for kept in (team.house.people._kept, team.house._links, team.house._updated, team.house._latest):
         kept.clear()
     await team.house.streams.close()
     await team.slack.do("empty")
+
+
+async def forget(app: App) -> None:
+    """Empty whatever is no knowledge, and bring the handbook back."""
+    names = [name for name in metadata.tables if name not in KNOWLEDGE]
+    async with transaction(app.store.database.engine) as connection:
+        # Row by row: after a test there are some tens, and a TRUNCATE writes every table and index anew.
+        await connection.execute(text("SET LOCAL session_replication_role = replica"))
+        for name in (*names, *QUEUE):
+            await connection.execute(text(f'DELETE FROM "{name}"'))
+    await _handbook_again(app)
 
 
 async def _handbook_again(app: App) -> None:

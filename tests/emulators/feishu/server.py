@@ -261,6 +261,17 @@ class Server:
             "verification_token": self.delivery.token,
         }
 
+    async def do_empty(self) -> Json:
+        """Everything that people and the app did is gone; app, tokens and connections stay."""
+        await self.do_settle()
+        self.world.empty()
+        self.delivery.parcels.clear()
+        self.delivery.faults = Faults()
+        self.delivery.ack_seconds = self.ack_seconds
+        self.faults.clear()
+        self.rates, self.rules.tables = False, 5
+        return {}
+
     async def do_listen(self, url: str) -> Json:
         """Where signed HTTP goes from now on; asks for the challenge first, as the console does."""
         self.delivery.url = url

@@ -109,6 +109,25 @@ class World:
         self.unavailable: set[str] = set()  # people outside the app's availability
         self._populate()
 
+    def empty(self) -> None:
+        """As in the beginning, but for the app and its tokens."""
+        held = (
+            self.users,
+            self.chats,
+            self.messages,
+            self.cards,
+            self.files,
+            self.contents,
+            self.card_tokens,
+        )
+        for some in held:
+            some.clear()
+        for list_of in (self.toasts, self.calls):
+            list_of.clear()
+        self.unavailable.clear()
+        self.clock.wound = 0.0
+        self._populate()
+
     def _populate(self) -> None:
         for user in (
             User(BOT, "signoff", app=True),
