@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -15,11 +15,21 @@ from store.text import clean
 
 __all__ = ["NewRun", "RunRow", "Runs"]
 
+# The estimate is a third of the bytes; what a model's own tokens are to that is learnt from its last calls.
+COUNTED = """
+SELECT call ->> 'model' AS model, sum((call ->> 'counted')::float) / sum((call ->> 'estimated')::float) AS ratio
+  FROM (SELECT prompts FROM runs WHERE prompts <> '[]' ORDER BY id DESC LIMIT 200) AS recent,
+       jsonb_array_elements(recent.prompts) AS call
+ WHERE (call ->> 'counted')::float > 0 AND (call ->> 'estimated')::float > 0
+ GROUP BY call ->> 'model'
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """`retrieved` and `cited` are passage ids, best first; `rule` the review rule that decided; `tokens` holds
-    "prompt", "completion", "estimated"; `timings` are milliseconds by step."""
+    "prompt", "completion", "estimated"; `timings` are milliseconds by step; `prompts` has a row for each call of the
+    model."""
 
     question_id: str
     outcome: str  # answered | declined | held | clarified | failed
@@ -32,6 +42,7 @@ class NewRun:
     tools: Sequence[Any] = ()
     tokens: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
+    prompts: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +62,7 @@ class Runs:
     async def record(self, new: NewRun) -> int:
         """Store a run and return its id."""
         values = asdict(new)
-        for name in ("retrieved", "cited", "degraded", "tools"):
+        for name in ("retrieved", "cited", "degraded", "tools", "prompts"):
             values[name] = list(values[name])
         values["rewritten_question"] = clean(new.rewritten_question)
         async with transaction(self._engine) as connection:
@@ -67,10 +78,21 @@ class Runs:
         """All runs of a question, first run first."""
         return await self._rows(question_id)
 
+    async def counted(self) -> dict[str, float]:
+        """By model, the tokens that its endpoint counted to one that we estimated, over the last prompts."""
+        async with transaction(self._engine) as connection:
+            found = await connection.execute(text(COUNTED))
+            return {str(model): float(ratio) for model, ratio in found}
+
     async def _rows(self, question_id: str) -> list[RunRow]:
         query = select(runs).where(runs.c.question_id == question_id).order_by(runs.c.id)
         async with transaction(self._engine) as connection:
             return [
-                RunRow(**{**row, **{name: tuple(row[name]) for name in ("retrieved", "cited", "degraded")}})
+                RunRow(
+                    **{
+                        **row,
+                        **{name: tuple(row[name]) for name in ("retrieved", "cited", "degraded", "prompts")},
+                    }
+                )
                 for row in (await connection.execute(query)).mappings()
             ]

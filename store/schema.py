@@ -135,7 +135,9 @@ versions = Table(
     Column("audience", ARRAY(Text)),
     _moment("created_at", default=True),
     _moment("published_at"),
-    Column("title", Text, nullable=False, server_default=""),  # what the document is called while this is current
+    Column(
+        "title", Text, nullable=False, server_default=""
+    ),  # what the document is called while this is current
     # Chunks against the version before it: {"added": n, "removed": n, "unchanged": n}.
     Column("changes", JSONB, nullable=False, server_default="{}"),
     UniqueConstraint("document_id", "number"),
@@ -352,6 +354,8 @@ runs = Table(
     ),  # {"prompt": n, "completion": n, "estimated": n}
     Column("timings", JSONB, nullable=False, server_default="{}"),  # milliseconds by step
     _moment("created_at", default=True),
+    # [{"role", "model", "estimated", "counted", "messages"?}] by call; messages as the text setting allows
+    Column("prompts", JSONB, nullable=False, server_default="[]"),
 )
 Index("ix_runs_question_id", runs.c.question_id)
 

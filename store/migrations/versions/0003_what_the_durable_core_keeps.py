@@ -15,6 +15,7 @@ def upgrade() -> None:
     chat()
     search()
     shelves()
+    decision()
 
 
 def core() -> None:
@@ -147,4 +148,11 @@ def shelves() -> None:
     op.create_index("ix_pages_looked_at", "pages", ["looked_at"])
     op.execute(
         "UPDATE versions AS v SET title = d.title FROM documents AS d WHERE d.current_version_id = v.id"
+    )
+
+
+def decision() -> None:
+    """The decision side: what a model was told, as far as the text setting allows."""
+    op.add_column(
+        "runs", sa.Column("prompts", postgresql.JSONB(), server_default="[]", nullable=False)
     )
