@@ -20,6 +20,7 @@ from rag_graph.contracts import Decision, Deps, Draft, Question, RunLost, Turn
 from rag_graph.decisions import fingerprint
 from rag_graph.graph import RETRIEVE, QuestionGraph
 from rag_graph.state import ReviewStatus, initial
+from rag_graph.tools import troubles
 
 __all__ = ["OnEvent", "Outcome", "Status", "advance"]
 
@@ -180,7 +181,7 @@ def _outcome(snapshot: StateSnapshot, timings: Mapping[str, float] | None = None
         confidence=notes.get("confidence", 0.0),
         calibrated=notes.get("calibrated", False),
         degraded=tuple(notes.get("degraded", ())),
-        tools=tuple(values.get("tool_results", ())),
+        tools=troubles.told(values.get("tool_results", ()), notes.get("offered", ()), draft),
         tokens=notes.get("tokens", {}),
         timings={**notes.get("timings", {}), **(timings or {})},
     )

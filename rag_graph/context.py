@@ -114,7 +114,7 @@ def build_context(
         tuple(turns[-VERBATIM:]),
         tuple((number, passage, passage.text) for number, passage in enumerate(material.passages, 1)),
         _clipped(_results(material, boundary), budget.tools, budget),
-        _guidance(material.guidance, question.language, budget),
+        _guidance(material, question.language, budget),
     )
     trimmed: list[str] = []
     if parts.question != prompts.render("question", question.language, question=question.text):
@@ -197,9 +197,11 @@ def _results(material: Material, boundary: str) -> str:
     )
 
 
-def _guidance(guidance: str, language: str, budget: Budget) -> str:
-    clipped = _clipped(guidance.strip(), budget.question, budget)
-    return prompts.render("guidance", language, guidance=clipped) if clipped else ""
+def _guidance(material: Material, language: str, budget: Budget) -> str:
+    clipped = _clipped(material.guidance.strip(), budget.question, budget)
+    asked = prompts.render("guidance", language, guidance=clipped) if clipped else ""
+    redo = prompts.render("redo", language) if material.redo else ""
+    return "\n\n".join(filter(None, (asked, redo)))
 
 
 def _joined(parts: _Parts) -> str:

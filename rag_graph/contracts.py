@@ -178,6 +178,7 @@ class Material:
     results: tuple[Mapping[str, Any], ...] = ()  # rows of QuestionState.tool_results
     guidance: str = ""
     rejected: tuple[str, ...] = ()  # texts of earlier drafts that a reviewer sent back
+    redo: bool = False  # the model's own draft pointed nowhere, or said what the passages do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,5 +281,7 @@ class Deps:
     limits: Limits
     tools: "Registry"
     contact: str = ""  # whom to ask when the knowledge base has no answer
+    # Cosines of a question with texts, by the embedding model; None without one. For choosing among many tools.
+    nearness: Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]] | None = None
     today: Callable[[], date] = lambda: datetime.now().astimezone().date()
     on_sentence: Callable[[str, str], Awaitable[None]] | None = None  # (question id, sentence) while drafting

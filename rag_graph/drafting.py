@@ -7,7 +7,7 @@ from typing import Any, Final
 from rag_graph.contracts import Citation, Draft, Passage, Sentence, Written
 from rag_graph.grounding import check_citations, ground, intersect_audiences, neutralise, support
 
-__all__ = ["NO_ANSWER", "assemble", "edited"]
+__all__ = ["NO_ANSWER", "assemble", "by_tools", "claims", "edited"]
 
 NO_ANSWER: Final = "NO_ANSWER"  # what the prompts tell a model to say when the passages do not answer
 
@@ -37,6 +37,37 @@ def assemble(written: Written, passages: Sequence[Passage], notes: Mapping[str, 
         audience=intersect_audiences(source.audience for source in sources),
         collections=_distinct(source.collection for source in sources),
         labels=_distinct(label for source in sources for label in sorted(source.labels)),
+        round=notes.get("round", 0) + 1,
+    )
+
+
+def claims(written: Written) -> bool:
+    """Did the writer say something, rather than that it does not know?"""
+    return bool(written.text.strip()) and NO_ANSWER not in written.text
+
+
+def by_tools(
+    written: Written, said: Sequence[str], readers: Sequence[str], notes: Mapping[str, Any]
+) -> Draft | None:
+    """A draft that stands on what tools said, and cites nothing: which day it is has no document. None unless each
+    sentence that can be checked agrees with them and one of them is supported.
+
+    `said` are the texts of calls that worked, made with the rights of `readers`, who alone may read the draft.
+    """
+    text = check_citations(neutralise(written.text).strip(), 0).text
+    if not text or NO_ANSWER in text or not said:
+        return None
+    judged = [replace(sentence, support=support(sentence.text, said)) for sentence in ground(text, [])]
+    told = [sentence.support for sentence in judged]
+    if "unsupported" in told or not {"supported", "weak"} & set(told):
+        return None
+    return Draft(
+        text,
+        written.kind,
+        sentences=tuple(judged),
+        confidence=notes.get("confidence", 0.0),
+        calibrated=notes.get("calibrated", False),
+        audience=tuple(readers),
         round=notes.get("round", 0) + 1,
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from rag_graph import decisions, retrieval, routing
+from rag_graph import decisions, drafting, retrieval, routing
 from rag_graph.contracts import (
     Deps,
     Draft,
@@ -20,7 +20,7 @@ from rag_graph.contracts import (
     ToolCall,
     Written,
 )
-from rag_graph.drafting import assemble, edited
+from rag_graph.drafting import assemble, by_tools, edited
 from rag_graph.models import ExtractiveWriter
 from rag_graph.policy import Hold, Private, Refuse, Verdict, decide, precheck
 from rag_graph.rewrite import CARRY_OVER
@@ -101,12 +101,13 @@ async def retrieve(state: QuestionState, runtime: Run) -> Update:
         "iteration": iteration,
         "notes": {**state["notes"], **update["notes"]},
     }
-    written = await retrieval.assess(after, deps, question)
+    written, offered = await retrieval.assess(after, deps, question)
     calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in written.tool_calls]
     notes = {
         **update["notes"],
         **retrieval.spent(after["notes"], written),
         "found": retrieval.weigh(after, deps),
+        "offered": list(dict.fromkeys([*state["notes"].get("offered", ()), *offered])),
     }
     return {**update, "iteration": iteration, "tool_calls": calls, "notes": notes}
 
@@ -116,9 +117,13 @@ async def tools(state: QuestionState, runtime: Run) -> Update:
     deps = runtime.context
     context = Context(question_of(state), deps)
     calls = [ToolCall(**call) for call in state["tool_calls"]]
-    done = len(state["tool_results"]) - state["notes"].get("tools_from", 0)
+    before = [row["name"] for row in retrieval.results(state)]
+    names = [*before, *(call.name for call in calls)]
     runs = await asyncio.gather(
-        *(deps.tools.run(call, context, already=done + at) for at, call in enumerate(calls))
+        *(
+            deps.tools.run(call, context, already=at, of_this=names[:at].count(call.name))
+            for at, call in enumerate(calls, len(before))
+        )
     )
     found = [passage for run in runs for passage in run.passages[:TOOL_PASSAGES]]
     known = {doc["id"] for doc in state["retrieved_docs"]}
@@ -202,12 +207,13 @@ async def _drafted(
     state: QuestionState, deps: Deps, question: Question, passages: Sequence[Passage]
 ) -> tuple[Draft | None, Written]:
     """A checked draft from `passages`, by the model or, where it does not answer, in quotations."""
-    if not passages:
+    results = retrieval.results(state)
+    if not passages and not any(not row["error"] for row in results):
         return None, Written("", "rules")
     notes, turns = state["notes"], turns_of(state)
     material = Material(
         tuple(passages),
-        retrieval.results(state),
+        results,
         notes.get("guidance", ""),
         tuple(notes.get("rejected", ())),
     )
@@ -220,7 +226,30 @@ async def _drafted(
         degraded = ("model",)
         written = await ExtractiveWriter().draft(question, turns, notes.get("summary", ""), material)
     written = replace(written, degraded=(*written.degraded, *degraded))
-    return assemble(written, passages, notes), written
+    said = [str(row["text"]) for row in results if not row["error"]]
+    made = assemble(written, passages, notes)
+    if made is None and written.kind == "model":
+        made = by_tools(written, said, question.principals, notes)
+    if made is None and written.kind == "model" and not material.redo and drafting.claims(written):
+        return await _redone(state, deps, passages, replace(material, redo=True), written)
+    return made, written
+
+
+async def _redone(
+    state: QuestionState, deps: Deps, passages: Sequence[Passage], material: Material, first: Written
+) -> tuple[Draft | None, Written]:
+    """Once more, told why the first draft could not stand; it streams to nobody, the first one may have."""
+    notes = state["notes"]
+    try:
+        again = await deps.writer.draft(
+            question_of(state), turns_of(state), notes.get("summary", ""), material
+        )
+    except ModelUnavailable:
+        return None, first
+    tokens = {
+        key: first.tokens.get(key, 0) + again.tokens.get(key, 0) for key in {**first.tokens, **again.tokens}
+    }
+    return assemble(again, passages, notes), replace(again, tokens=tokens)
 
 
 def _listener(state: QuestionState, deps: Deps, question: Question) -> OnSentence | None:

@@ -9,7 +9,7 @@ from rag_graph.models import ExtractiveWriter
 from rag_graph.rewrite import CARRY_OVER, by_rule, needs_rewrite, strategies
 from rag_graph.state import EXTRACT, MENTION, QuestionState, question_of, turns_of
 from rag_graph.tools.contract import ToolRun
-from rag_graph.tools.router import groups
+from rag_graph.tools.offering import offered
 
 __all__ = ["assess", "entry", "next_strategy", "results", "rewritten", "search", "spent", "tool_row", "weigh"]
 
@@ -84,6 +84,8 @@ def weigh(state: QuestionState, deps: Deps) -> str:
     if notes.get("held"):
         # A person reads the next draft before anybody else does, and said what to look for.
         return "enough" if kept else "nothing"
+    if not kept and any(not row["error"] for row in results(state)):
+        return "enough"  # what day it is, which documents there are: a tool's answer needs no passage
     retry, abstain = limits.retry_below, limits.abstain_below
     if not notes.get("calibrated"):
         retry, abstain = min(retry, limits.uncalibrated_below), min(abstain, limits.uncalibrated_below)
@@ -94,20 +96,21 @@ def weigh(state: QuestionState, deps: Deps) -> str:
     return "enough" if kept and confidence >= abstain else "nothing"
 
 
-async def assess(state: QuestionState, deps: Deps, question: Question) -> Written:
-    """The tool calls that a model wants, where a rule says that tools may help and a search is left for them."""
+async def assess(state: QuestionState, deps: Deps, question: Question) -> tuple[Written, tuple[str, ...]]:
+    """The tool calls that a model wants, where tools may help and a search is left, and what it was offered."""
     nothing = Written("", "rules")
-    offered = groups(question.text)
     spent_up = state["iteration"] >= deps.limits.hard_iterations
-    if not offered or spent_up or _failing(state["notes"]):
-        return nothing
+    if spent_up or _failing(state["notes"]) or deps.writer.name == ExtractiveWriter.name:
+        return nothing, ()
+    registry = await offered(question.text, deps.tools, deps.nearness)
+    if not registry:
+        return nothing, ()
     passages = await deps.retriever.passages(state["notes"].get("kept", []), question.principals)
     try:
-        return await deps.writer.assess(
-            question, Material(tuple(passages), results(state)), deps.tools.offering(offered)
-        )
+        material = Material(tuple(passages), results(state))
+        return await deps.writer.assess(question, material, registry), registry.names
     except ModelUnavailable:
-        return replace(nothing, degraded=("tools",))
+        return replace(nothing, degraded=("tools",)), registry.names
 
 
 def _failing(notes: Mapping[str, Any]) -> bool:

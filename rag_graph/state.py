@@ -51,6 +51,7 @@ class QuestionState(TypedDict, total=False):
     - whole: the question as the first rewrite made it whole; strategies: ways of putting it that were tried
     - queries: what was searched, in order; confidence, calibrated: of the best search so far
     - kept: ids that the draft reads; found: enough, weak or nothing
+    - offered: names of the tools that the model could have called
     - returned: tools have run since the last search; tools_from: which of their results belong to this round
     - held: a reviewer saw a draft of this question; round: the last one's number; rejections: how many
     - again: go back to search; guidance, wanted: what a reviewer asked of the draft, and adds to the search

@@ -1,7 +1,7 @@
 """Retrieval on a set in the shared format: what is found, how much text that is, and how long it takes."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +104,6 @@ async def measure(
     return Result(part.name, len(rows), metrics, config)
 
 
-def _mean(values: Any) -> float:
+def _mean(values: Iterable[float]) -> float:
     listed = list(values)
     return round(sum(listed) / len(listed), 4)

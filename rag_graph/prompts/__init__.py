@@ -15,6 +15,7 @@ NAMES: Final = (
     "keywords",
     "other_language",
     "question",
+    "redo",
     "rewrite",
     "step_back",
     "summarise",

@@ -9,7 +9,11 @@ from pydantic import BaseModel, ConfigDict
 from rag_graph.contracts import Deps, Question
 from store.passages import Passage
 
-__all__ = ["Arguments", "Context", "Example", "Outcome", "Tool", "ToolRun"]
+__all__ = ["Arguments", "Context", "Example", "Outcome", "Tool", "ToolFailed", "ToolRun"]
+
+
+class ToolFailed(Exception):
+    """A tool could not do it; the message is read by the model, so it says what was wrong and what else to try."""
 
 
 class Arguments(BaseModel):
@@ -49,7 +53,9 @@ class Tool:
     """A tool's contract. `arguments` carries each parameter's type, meaning, range and example.
 
     `group` is the word by which a router offers some tools and not others: choice gets worse with every tool
-    more (about 95, 88 and 75 % right with 5, 10 and 20; MISSION B9).
+    more (about 95, 88 and 75 % right with 5, 10 and 20; MISSION B9). A `rare` one stands behind the tool `more_tools`
+    where there are more than ten. `timeout` (seconds) and `calls` (of this tool for one question) are the registry's
+    where None.
     """
 
     name: str
@@ -61,6 +67,9 @@ class Tool:
     returns: str
     arguments: type[Arguments]
     run: Callable[[Any, Context], Awaitable[Outcome]]
+    rare: bool = False
+    timeout: float | None = None
+    calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ import re
 
 from store.text import normalise
 
-__all__ = ["groups"]
+__all__ = ["GROUPS", "groups"]
+
+GROUPS = ("calendar", "catalogue", "knowledge")  # of the built-in tools, offered by these rules alone
 
 _CALENDAR = re.compile(
     r"今天|明天|昨天|现在|目前|眼下|[这本下上]个?(?:周|月|季度|年度)|[今明去]年|还有几天|还剩|来得及|过期了|截止了"

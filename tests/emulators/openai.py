@@ -322,8 +322,9 @@ def _deltas(answer: Scripted) -> list[dict[str, Any]]:
             return [{"role": "assistant", "content": ""}, *({"content": part} for part in pieces)]
         case Cut(text):
             return [{"role": "assistant", "content": text}]
-        case Call():
-            return [{"role": "assistant", "content": None, "tool_calls": _tool_calls(answer)}]
+        case Call(saying=saying):
+            spoken = [{"role": "assistant", "content": part} for part in saying.split(" ") if part]
+            return [*spoken, {"role": "assistant", "content": None, "tool_calls": _tool_calls(answer)}]
         case Empty(True):
             return [{"role": "assistant", "content": ""}]
         case _:

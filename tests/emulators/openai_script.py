@@ -22,10 +22,12 @@ class Say:
 
 @dataclass(frozen=True)
 class Call:
-    """Ask for a tool. `arguments` may be a string, sent as it is: models write broken JSON too."""
+    """Ask for a tool, after `saying` something. `arguments` may be a string, sent as it is: models write broken JSON
+    too."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
+    saying: str = ""
 
 
 @dataclass(frozen=True)

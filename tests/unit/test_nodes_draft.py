@@ -44,7 +44,8 @@ async def test_no_answer_is_a_decline() -> None:
 async def test_an_invented_answer_is_a_decline() -> None:
     """Sentences that no passage supports are not an answer, whatever marks they carry."""
     at = Desk()
-    at.pen.drafts.append("Employees receive 40 free parking vouchers per quarter. [1]")
+    invented = "Employees receive 40 free parking vouchers per quarter. [1]"
+    at.pen.drafts.extend([invented, invented])
     assert (await through("draft", await retrieved(at), at))["draft"] == {}
 
 
