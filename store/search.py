@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, RowMapping, select
+from sqlalchemy import ColumnElement, RowMapping, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store import ranking, schema
@@ -170,6 +170,17 @@ class Searcher:
         )
         async with transaction(self._engine) as connection:
             return await _passages(connection, principals, same.exists())
+
+    async def neighbours(self, passage_id: int, principals: Collection[str]) -> list[Passage]:
+        """The chunks just before and after the passage in its version, in document order, whatever their heading."""
+        here = _chunks.alias()
+        beside = select(here.c.id).where(
+            here.c.id == passage_id,
+            here.c.version_id == _chunks.c.version_id,
+            func.abs(here.c.ordinal - _chunks.c.ordinal) == 1,
+        )
+        async with transaction(self._engine) as connection:
+            return await _passages(connection, principals, beside.exists())
 
     async def titles(self, principals: Collection[str]) -> list[str]:
         """Titles of the readable documents, each once, in alphabetical order."""

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.errors import NotFound
 from store.schema import spaces
 
-__all__ = ["LANGUAGES", "Space", "activate", "active", "create_index", "find"]
+__all__ = ["LANGUAGES", "Space", "activate", "active", "create_index", "every", "find"]
 
 # The two kinds of row by language, as `store.text.language` tells them: the conditions of the vector indexes, which
 # a query repeats word by word to use them.
@@ -40,6 +40,11 @@ async def active(connection: AsyncConnection) -> Space | None:
 async def find(connection: AsyncConnection, model: str, dimension: int) -> Space | None:
     """The space of this model, whatever its state."""
     return await _one(connection, _rows().where(spaces.c.model == model, spaces.c.dimension == dimension))
+
+
+async def every(connection: AsyncConnection) -> list[Space]:
+    """All spaces, oldest first."""
+    return [Space(**row._mapping) for row in await connection.execute(_rows().order_by(spaces.c.id))]
 
 
 async def create_index(connection: AsyncConnection, space_id: int, dimension: int) -> None:

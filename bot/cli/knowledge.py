@@ -9,10 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bot.app import App
+from bot.app import App, embedding
 from bot.cli.ingesting import Result, Shelf, files_below, ingest, report, upload
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run
 from store.errors import NotFound
+from store.passages import Passage
 
 documents = typer.Typer(help="What is in the knowledge base.", no_args_is_help=True)
 handbook = typer.Typer(help="The sample handbook: put in, take out.", no_args_is_help=True)
@@ -48,6 +49,7 @@ def search(
                 table.add_row(
                     str(place),
                     f"{passage.score:.4f}",
+                    _why(passage),
                     str(passage.vector_rank or "–"),
                     "–" if passage.similarity is None else f"{passage.similarity:.3f}",
                     str(passage.keyword_rank or "–"),
@@ -64,6 +66,14 @@ def search(
 
 @documents.command("list")
 def list_documents(home: Home = None, collection: str = "", as_json: Json = False) -> None:
+def _why(passage: Passage) -> str:
+    """What put it there, the most telling first: each leg's part of the score, or the reranker's judgement."""
+    told = sorted(passage.shares.items(), key=lambda share: -share[1])
+    parts = [f"{name} {value / passage.score:.0%}" for name, value in told if value and passage.score]
+    judged = [] if passage.reranked is None else [f"reranker {passage.reranked:.3g}"]
+    return ", ".join(judged + parts)
+
+
     """All documents with their state."""
 
     async def work() -> None:
@@ -152,12 +162,52 @@ def rollback(
 
 
 @documents.command("reindex")
-def reindex(home: Home = None, as_json: Json = False) -> None:
-    """Build the configured embedding model's vectors beside the old ones, then switch in one step."""
+def reindex(
+    home: Home = None,
+    space: Annotated[
+        str, typer.Option(help="Another model's name, or a number of `documents spaces`, to go (back) to.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Build an embedding model's vectors beside those there are, then switch to them in one step."""
+
+    async def work() -> None:
+        async with opened(home) as app, embedding(app.settings, await _model(app, space)) as embedder:
+            switched = await app.admin.reindex(embedder)
+            if as_json:
+                dump(asdict(switched))
+                return
+            calibrated = "calibrated" if switched.calibration else "uncalibrated"
+            typer.echo(
+                f"Space {switched.id} ({switched.model}, {switched.dimension} dimensions, {calibrated}) is active."
+            )
+            if switched.model != app.admin.embedder.model:
+                typer.echo(
+                    f"Questions still go to {app.admin.embedder.model}, and so to keywords alone: set "
+                    f"SIGNOFF_EMBEDDING_MODEL to {switched.model} and restart the processes.",
+                    err=True,
+                )
+
+    run(work())
+
+
+async def _model(app: App, space: str) -> str:
+    """The model that is meant: the one that is set, one by name, or that of a space by number."""
+    if not space.isdigit():
+        return space or app.admin.embedder.model
+    known = {one.id: one.model for one in await app.store.documents.spaces()}
+    if int(space) not in known:
+        raise CommandFailed(f"There is no space {space}. There are: {known or 'none'}.")
+    return known[int(space)]
+
+
+@documents.command("spaces")
+def list_spaces(home: Home = None, as_json: Json = False) -> None:
+    """The embedding models that documents have vectors of, and which of them search reads."""
 
     async def work() -> None:
         async with opened(home) as app:
-            space = await app.admin.reindex()
+            rows = await app.store.documents.spaces()
             if as_json:
                 dump(asdict(space))
             else:

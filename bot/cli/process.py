@@ -22,6 +22,7 @@ from bot.app import App, open_app
 from bot.cli.knowledge import upload_handbook
 from bot.cli.session import CommandFailed, Home, Json, database, dump, opened, run, see_through
 from bot.doctor import examine
+from bot.low_recall import Asked, examine_question
 from bot.settings import Settings, load_settings
 from bot.supervise import Supervisor, end_with_supervisor
 from bot.telemetry import configure_logging
@@ -29,6 +30,7 @@ from bot.web import is_loopback
 from bot.web.site import build_site
 from store.database import migrate as migrate_database
 from store.embedded import EmbeddedPostgres
+from store.text import language as language_of
 
 Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
 Host = Annotated[
@@ -239,7 +241,8 @@ def doctor(home: Home = None, as_json: Json = False) -> None:
 
     async def work() -> None:
         async with opened(home) as app:
-            findings = await examine(app)
+            asked = Asked(question, principals or ("everyone",), document, language or language_of(question))
+            findings = await (examine_question(app, asked) if question else examine(app))
         if as_json:
             dump([asdict(finding) for finding in findings])
         else:

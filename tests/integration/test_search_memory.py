@@ -1,6 +1,7 @@
 """What search remembers of recent questions, and the words of an installation that its chunks are cut with."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -50,13 +51,14 @@ async def test_what_an_answer_depends_on_is_asked_anew(
     """Other readers, other bounds, a changed document or audience: nothing remembered is shown."""
     first = await library.search.search("annual leave", EVERYONE)
     seen = Statements(library)
-    readers, options = EVERYONE, {}
+    readers = EVERYONE
+    options: dict[str, Any] = {}
     document = first.passages[0].document_id
     if changed == "readers":
         readers = ("web:nobody",)
     elif changed in ("top_k", "exclude", "collections"):
-        options = {"top_k": {"top_k": 3}, "exclude": {"exclude": (first.passages[0].id,)},
-                   "collections": {"collections": ("it",)}}[changed]  # fmt: skip
+        given: Any = {"top_k": 3, "exclude": (first.passages[0].id,), "collections": ("it",)}[changed]
+        options = {changed: given}
     elif changed == "corpus":
         await publish(library, embedder, "hr", "leave.md", ["Annual leave is 20 days."])
     elif changed == "audience":
