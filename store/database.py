@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import structlog
@@ -15,6 +15,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from procrastinate.schema import SchemaManager
 from psycopg import sql
 from psycopg.rows import DictRow, dict_row
+from psycopg.types.string import StrDumperUnknown
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import Connection, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -39,6 +40,20 @@ CHECKPOINT_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 # Never prepared: behind PgBouncer in transaction mode 11 of 12 calls failed on prepared statements, and a plan
 # that Postgres turned generic lost 96 % of a filtered vector query's rows.
 UNPREPARED: dict[str, Any] = {"prepare_threshold": None}
+
+
+class StorableDumper(StrDumperUnknown):
+    """Whatever text goes into a statement, whoever forgot to clean it: a NUL or half a character in an id or a name
+    finds nothing, and is no fault of the server's."""
+
+    def dump(self, obj: str) -> bytes | None:
+        try:
+            if "\0" not in obj:
+                return cast(bytes | None, super().dump(obj))
+        except UnicodeEncodeError:
+            pass
+        return cast(bytes | None, super().dump(clean(obj)))
+
 
 # Indexes whose CREATE INDEX CONCURRENTLY was interrupted; those still being built are somebody's work.
 INVALID_INDEXES = """
@@ -268,12 +283,19 @@ async def _value(
 
 
 def _engine(url: str, **options: Any) -> AsyncEngine:
-    return create_async_engine(
+    engine = create_async_engine(
         make_url(url).set(drivername="postgresql+psycopg"),
         connect_args=dict(UNPREPARED),
         json_serializer=_json,
         **options,
     )
+    event.listen(engine.sync_engine, "connect", _storable)
+    return engine
+
+
+def _storable(connection: DBAPIConnection, _record: object) -> None:
+    driver: Any = connection.driver_connection
+    driver.adapters.register_dumper(str, StorableDumper)
 
 
 def _ask_the_idle(engine: AsyncEngine) -> None:

@@ -14,7 +14,8 @@ from sqlalchemy.exc import OperationalError
 
 from store import Store
 from store.database import Database, connection_string, reading, transaction
-from store.errors import DatabaseUnavailable
+from store.errors import DatabaseUnavailable, NotFound
+from tests.questions import question
 
 COUNT = text("SELECT count(*) FROM inbox")
 WRITE = text("INSERT INTO inbox (platform, dedupe_key, kind) VALUES ('web', :key, 'question')")
@@ -195,3 +196,27 @@ async def test_forgetting_a_thread_leaves_no_row_and_no_other_thread(store: Stor
             found = await connection.scalars(text(f"SELECT DISTINCT thread_id FROM {table}"))
             assert "c/1" not in found.all()
     assert (await compiled.aget_state(thread("c/2"))).values["known"] == ["one"]
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "a\ud800b"])
+async def test_whatever_text_goes_into_a_statement_is_storable(store: Store, bad: str) -> None:
+    """An id, a name or a principal that nobody cleaned finds nothing, and breaks nothing, wherever it enters."""
+    with pytest.raises(NotFound):
+        await store.conversations.get(bad)
+    with pytest.raises(NotFound):
+        await store.conversations.question(bad)
+    assert await store.documents.list(bad) == []
+    assert await store.documents.remove_collection(bad) == 0
+    assert await store.conversations.list(bad, bad) == []
+    assert await store.reviews.list(bad) == []
+    assert not await store.conversations.set_state(bad, "answered", answer={bad: bad})
+    assert not await store.reviews.claim(1, bad)
+    await store.people.link(bad, f"{bad}2", bad)
+    assert len(await store.people.principals(bad)) == 2
+    await store.changes.notify("reviews", {bad: bad})
+    await store.inbox.accept(question(conversation_id=bad, channel=bad, question_id="q9", text=bad))
+    await store.conversations.feedback("q9", bad, True, bad)
+    assert [
+        word.reason
+        for word in await store.conversations.feedback_by("ab" if "\0" in bad else "a\ufffdb", bad)
+    ]
