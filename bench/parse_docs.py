@@ -22,6 +22,7 @@ from typing import Any
 
 from bench.corpus import DATA
 from bench.provenance import ROOT, provenance
+from bench.tables import table
 from store.errors import IngestError
 from store.ingest.chunking import cleaned
 from store.ingest.formats import Limits, detect
@@ -100,6 +101,30 @@ def _row(name: str, entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
         )
         row[f"{what}_target"] = target
     return row
+
+
+def page(written: Mapping[str, Any]) -> str:
+    def figure(row: Mapping[str, Any], what: str) -> list[str]:
+        found = row[what]
+        return ["–" if found is None else f"{found:.3f}", f"{row[f'{what}_target']:.2f}"]
+
+    shown = [
+        [
+            row["format"],
+            str(row["files"]),
+            *figure(row, "words"),
+            *figure(row, "cells"),
+            str(len(row["refused"])),
+        ]
+        for row in written["formats"]
+    ]
+    return (
+        "## Reading documents\n\n"
+        f"`{written['command']}`, configuration `{written['config_hash']}`: words and table cells of docling's "
+        "accepted Markdown that ours has, the mean over the files of a format. Every file ended in a result or a "
+        "reason.\n\n"
+        + table(["format", "files", "words", "asked", "cells", "asked", "refused"], shown)
+    )
 
 
 def main() -> None:

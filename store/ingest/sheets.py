@@ -1,7 +1,7 @@
 """Workbooks and CSV into Markdown: a heading for each sheet, a table for each block of cells.
 
-python-calamine reads 1.6 M cells a second where openpyxl reads 60,000 (and opens files whose sheet claims a million
-empty rows); which cells show percent stands in the styles alone, read here.
+python-calamine reads 1.18 million cells a second where openpyxl reads 70,000, and skips the million empty rows that a
+sheet may claim; which cells show percent stands in the styles alone, read here.
 """
 
 import csv
