@@ -1,6 +1,6 @@
 """What people do on a chat platform, in words that every platform has; the same stories run on each of them.
 
-A platform brings a `Driver` (Slack's: `slack_driver.py`) and a name in `PLATFORMS` of `test_stories.py`.
+A platform brings a `Driver` (`slack_driver.py`, `feishu_team.py`) and its transports in `test_stories.py`.
 
 People: ada and lin ask, rena and rolf review, adam administers, gus is a guest, eve is of another organisation.
 Places: general (all of them but rolf and eve), hr (private: ada, lin), review (private: rena, rolf), direct (the
@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from sqlalchemy import text as sql
+
 from bot.app import App
 from store.conversations import TERMINAL, QuestionRow
+from store.database import transaction
 from store.reviews import ReviewRow
 
 CONTRACT = "合同第 3.2 条规定多少日内付款？"  # a rule holds what rests on contracts
@@ -210,9 +213,28 @@ class Scene:
         return [m for m in shown if m.ours and m.thread == thread and not m.private]
 
     async def quiet(self) -> None:
-        """Wait until nothing is on its way in either direction."""
+        """Wait until nothing is on its way in either direction, and no job is due."""
         await self.driver.settle()
-        await asyncio.sleep(0.1)
+        await idle(self.app, ("answers", "ingest"))
+        await self.driver.settle()
+
+
+async def idle(app: App, queues: Sequence[str], seconds: float = 10.0) -> None:
+    """Wait until no job of these queues is due or running."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        async with transaction(app.store.database.engine) as connection:
+            due = await connection.scalar(sql(DUE), {"queues": list(queues)})
+        if not due:
+            return
+        await asyncio.sleep(0.02)
+
+
+DUE = """
+SELECT count(*) FROM procrastinate_jobs
+ WHERE queue_name = ANY(:queues)
+   AND (status = 'doing' OR status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now()))
+"""
 
 
 @asynccontextmanager

@@ -1,14 +1,11 @@
 """Slack's `Driver`: people and places by name, over a `Team`."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.app import App
-from tests.emulators.slack.client import StandIn
-from tests.scenario.driver import Driver, Form, Opening, Seen
-from tests.scenario.slack_team import BOT, Team, slack_team
+from tests.scenario.driver import Form, Seen
+from tests.scenario.slack_team import BOT, Team
 
 PEOPLE = {
     "ada": "U0ADA", "lin": "U0LIN", "rena": "U0REV", "rolf": "U0REV2", "adam": "U0ADM", "gus": "U0GUEST",
@@ -36,6 +33,11 @@ class SlackDriver:
     def _place(self, who: str, where: str) -> str:
         return f"D{PEOPLE[who][1:]}" if where == "direct" else PLACES[where]
 
+    async def _open(self, who: str, where: str) -> None:
+        """Direct messages exist once somebody has opened them."""
+        if where == "direct":
+            await self.team.slack.do("open_messages", user=PEOPLE[who])
+
     async def say(
         self,
         who: str,
@@ -47,8 +49,7 @@ class SlackDriver:
         files: Sequence[str] = (),
         quoting: str = "",
     ) -> str:
-        if where == "direct":
-            await self.team.slack.do("open_messages", user=PEOPLE[who])
+        await self._open(who, where)
         more: dict[str, Any] = {"thread": thread or None, "files": list(files)}
         if quoting:
             more["attachments"] = [{"is_share": True, "text": quoting, "author_id": "U0LIN"}]
@@ -64,6 +65,7 @@ class SlackDriver:
         await self.team.slack.do("delete", user=PEOPLE[who], channel=self._place(who, where), ts=message)
 
     async def command(self, who: str, where: str, text: str) -> None:
+        await self._open(who, where)
         name, _, rest = text.partition(" ")
         await self.team.slack.command(PEOPLE[who], self._place(who, where), name, rest)
 
@@ -124,18 +126,3 @@ def _action(button: str) -> tuple[str, str]:
 def _buttons(actions: Sequence[str]) -> frozenset[str]:
     shown = {action.removeprefix("review:") for action in actions if action}
     return frozenset(shown - {"feedback"} | ({"helpful", "unhelpful"} if "feedback" in shown else set()))
-
-
-def opening(slack: StandIn, transport: str) -> Opening:
-    """How a story opens Slack over `transport`."""
-
-    @asynccontextmanager
-    async def opened(database_url: str, folder: Path) -> AsyncIterator[Driver]:
-        queues = ("answers", "ingest")
-        async with slack_team(slack, database_url, folder, transport=transport, queues=queues) as team:
-            yield SlackDriver(team)
-
-    def open_it(database_url: str, folder: Path) -> AbstractAsyncContextManager[Driver]:
-        return opened(database_url, folder)
-
-    return open_it

@@ -1,7 +1,6 @@
 """A team in Slack: the real application and listener against the stand-in, over either transport."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from tests.emulators.slack.limits import check_message, links, pings
 from tests.emulators.slack.scopes import Manifest
 from tests.knowledge import publish
 from tests.scenario.desk import HANDBOOK
+from tests.scenario.driver import idle
 
 CONTRACT = "合同第 3.2 条规定多少日内付款？"
 LEAVE = "How many days of annual leave do I get?"
@@ -165,22 +165,6 @@ class Team:
         assert sorted(purposes) == sorted(set(purposes))
 
 
-async def idle(app: App, queues: Sequence[str], seconds: float = 10.0) -> None:
-    """Wait until no job of these queues is due or running."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        async with transaction(app.store.database.engine) as connection:
-            due = await connection.scalar(text(DUE), {"queues": list(queues)})
-        if not due:
-            return
-        await asyncio.sleep(0.02)
-
-
-DUE = """
-SELECT count(*) FROM procrastinate_jobs
- WHERE queue_name = ANY(:queues)
-   AND (status = 'doing' OR status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now()))
-"""
 # What a handbook is made of stays from test to test, as long as nobody changed it.
 KNOWLEDGE = frozenset(
     {"spaces", "collections", "documents", "versions", "uploads", "chunks", "embeddings", "lexemes", "corpus"}

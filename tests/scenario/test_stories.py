@@ -1,0 +1,148 @@
+"""What people do on every chat platform, over each of its transports: one story, told once."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+
+from tests.emulators.feishu.client import StandIn as FeishuStandIn
+from tests.emulators.slack.client import StandIn as SlackStandIn
+from tests.scenario.driver import CONTRACT, LEAVE, Driver, Scene
+from tests.scenario.slack_driver import SlackDriver
+from tests.scenario.slack_team import emptied, slack_team
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PLATFORMS = ("slack-socket", "slack-http", "feishu-connection", "feishu-webhook")
+QUEUES = ("answers", "ingest")
+
+
+@dataclass
+class Theatre:
+    """One bot for all stories of this module, on one platform; `clear` takes away what the last one left."""
+
+    driver: Driver
+    clear: Callable[[], Awaitable[None]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=PLATFORMS)
+async def theatre(
+    request: pytest.FixtureRequest,
+    spare: SlackStandIn,
+    spare_feishu: FeishuStandIn,
+    cloning: Callable[[], AbstractContextManager[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+    quick: None,
+) -> AsyncIterator[Theatre]:
+    platform, transport = request.param.split("-")
+    folder = tmp_path_factory.mktemp(platform)
+    async with AsyncExitStack() as stack:
+        url = stack.enter_context(cloning())
+        if platform == "slack":
+            team = await stack.enter_async_context(
+                slack_team(spare, url, folder, transport=transport, queues=QUEUES)
+            )
+            yield Theatre(SlackDriver(team), lambda: emptied(team))
+        else:
+            from tests.scenario import feishu_team as feishu  # its SDK is loaded (5 s) when it is needed
+
+            other = await stack.enter_async_context(
+                feishu.feishu_team(spare_feishu, url, folder, transport=transport, queues=QUEUES)
+            )
+            yield Theatre(feishu.FeishuDriver(other), lambda: feishu.emptied(other))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def here(theatre: Theatre) -> AsyncIterator[Scene]:
+    """A scene with nothing asked yet; what must always hold is checked when the story ends."""
+    await theatre.clear()
+    opened = Scene(theatre.driver)
+    yield opened
+    await opened.quiet()
+    await theatre.driver.check()
+
+
+async def test_a_mention_is_answered_once_below_it(here: Scene) -> None:
+    """One answer below the question, with its sources and its buttons, however often its event came."""
+    message = await here.asked()
+    (answer,) = await here.answers("general", message)
+    assert "15 days of annual leave" in answer.text
+    assert "[1] leave" in answer.text
+    assert {"passage:1", "helpful", "unhelpful", "person"} <= answer.buttons
+
+
+async def test_the_askers_follow_up_needs_no_mention(here: Scene) -> None:
+    """In a thread of ours the asker goes on without a mention, and the thread is the context."""
+    message = await here.asked("年假可以休多少天？")
+    await here.driver.say("ada", "general", "它的有效期到什么时候？", mention=False, thread=message)
+    row = await here.ended("它的有效期")
+    assert row.answer is not None
+    assert "3 月 31 日" in row.answer["text"]
+
+
+async def test_a_passage_opens_for_whoever_clicks(here: Scene) -> None:
+    """The button of a citation shows the quoted passage to its reader; the thread stays as it is."""
+    message = await here.asked()
+    (answer,) = await here.answers("general", message)
+    await here.driver.click("lin", "general", answer.id, "passage:1")
+    form = await here.until_form("lin", "15 days of annual leave")
+    assert "leave" in form.text
+    assert len(await here.answers("general", message)) == 1
+
+
+async def test_an_approval_sends_the_answer_and_ends_the_card(here: Scene) -> None:
+    """The card holds what a decision needs; one click, and the answer says who signed it, the card has no button that
+    decides, and the reviewer is told."""
+    message, card = await here.held()
+    for shown in ("ada", "general", CONTRACT, "45 日内付款", "contracts"):
+        assert shown in card.text
+    (notice,) = await here.answers("general", message)
+    assert "45" not in notice.text
+    await here.driver.click("rena", "review", card.id, "approve")
+    answer = await here.until_seen("ada", "general", "45 日内", thread=message)
+    assert "rena 已签发" in answer.text
+    done = await here.until_seen("rolf", "review", "approved by rena")
+    assert not done.buttons & {"approve", "edit", "reject", "claim"}
+    await here.until_seen("rena", "review", "Recorded")
+
+
+async def test_a_hint_brings_another_draft(here: Scene) -> None:
+    """Rejected with a hint, a second card comes; the first one is over."""
+    _, card = await here.held()
+    await here.driver.click("rena", "review", card.id, "reject")
+    await here.until_form("rena", "Hint")
+    await here.driver.submit("rena", reason="incomplete", hint="赔偿责任 上限")
+    second = await here.until_seen("rena", "review", "round 2")
+    assert "上限" in second.text
+    await here.driver.click("rena", "review", second.id, "approve")
+    assert (await here.ended(CONTRACT)).state == "answered"
+
+
+async def test_stop_in_words_takes_a_question_back(here: Scene) -> None:
+    """ "Stop" in the thread of a question that is still open withdraws it."""
+    message, _ = await here.held()
+    await here.driver.say("ada", "general", "停", mention=False, thread=message)
+    assert (await here.ended(CONTRACT)).state == "withdrawn"
+
+
+async def test_a_deleted_question_is_forgotten(here: Scene) -> None:
+    """Deleting the message withdraws the question and its draft."""
+    message, _ = await here.held()
+    await here.driver.delete("ada", "general", message)
+    assert (await here.ended(CONTRACT)).state == "withdrawn"
+
+
+async def test_only_administrators_manage(here: Scene) -> None:
+    """A colleague is refused with a sentence; an administrator gets the list."""
+    await here.driver.command("ada", "direct", "/kb list")
+    await here.until_seen("ada", "direct", "Only administrators")
+    await here.driver.command("adam", "direct", "/kb list")
+    await here.until_seen("adam", "direct", "leave")
+
+
+async def test_what_is_asked_directly_is_answered_directly(here: Scene) -> None:
+    """In direct messages nobody has to be mentioned."""
+    await here.asked(LEAVE, where="direct")
+    await here.until_seen("ada", "direct", "15 days of annual leave")
