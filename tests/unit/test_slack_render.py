@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block
 
 from bot.messages import Reply
-from bot.slack import render
+from bot.slack import cards, render, views
 from bot.slack.richtext import BUDGET, CONTROL, pages, parser, units
 from bot.words import Words
 from tests.emulators.slack import seen
-from tests.emulators.slack.limits import check_message, links, pings
+from tests.emulators.slack.limits import check_message, check_view, links, pings
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 WORDS = Words()
@@ -113,6 +113,30 @@ def check(text: str) -> None:
     assert flat == CONTROL.sub("", text)
 
 
+def check_card(text: str) -> None:
+    """A draft as reviewers see it: the card in every state, the modal, the form; also for the bench."""
+    cited = (citation(1, "<!channel> 手册"), citation(2, "https://evil.example"))
+    sentences = [{"text": text[:400], "support": support} for support in ("supported", "weak", "unsupported")]
+    meta: dict[str, Any] = {
+        "review_id": 7, "version_hash": "h" * 12, "round": 2, "reason": "<!here>", "asker": "slack:U1", "visible": True,
+        "conversation_id": "slack:C1:1.0", "opened_at": NOW.isoformat(), "question": text, "calibrated": False,
+        "rewritten_question": text, "sentences": sentences, "confidence": 0.5,
+        "nearest": {"question": text, "answer": text, "signed_by": "slack:U2"},
+    }  # fmt: skip
+    decided = {"decided_by": "slack:U2", "decided_at": NOW.isoformat(), "decision": {"hint": text[:500]}}
+    for state in ({"state": "pending"}, {"state": "rejected", **decided}):
+        reply = Reply("card", text, "zh", cited, {**meta, **state})
+        message = cards.card(reply, setting(), "https://signoff.slack.com/archives/C1/p1")
+        assert links(list(message.blocks), message.text) == ["https://signoff.slack.com/archives/C1/p1"]
+        assert pings(list(message.blocks), message.text) == []
+        check_message(message.text, list(message.blocks))
+        check_view(views.draft(reply, "7:h", setting(), decide=True))
+    form = views.edit(text, "7:h", setting(), "zh")
+    check_view(form)
+    fields = [block["element"]["initial_value"] for block in form["blocks"]]
+    assert subsequence(letters(text), letters("".join(fields))) == ""
+
+
 def subsequence(wanted: str, got: str) -> str:
     """The rest of `wanted` from its first letter that `got` does not have in this order."""
     letters_of = iter(got)
@@ -127,6 +151,14 @@ def subsequence(wanted: str, got: str) -> str:
 def test_any_document_is_shown_whole_and_harmless(text: str) -> None:
     """Random Markdown is valid to Slack's own validators, loses no letter, pings nobody and links nowhere."""
     check(text)
+
+
+@settings(max_examples=50, deadline=None)
+@given(DOCUMENT)
+def test_any_draft_fits_its_card_and_its_forms(text: str) -> None:
+    """Random Markdown in a review card, its modal and its form is valid, pings nobody, links only to the thread, and
+    the form holds all of it."""
+    check_card(text)
 
 
 @pytest.mark.parametrize(
