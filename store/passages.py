@@ -37,6 +37,8 @@ class Passage:
     bm25: float | None = None
     # Why it is where it is: what each leg added to `score`, by name (see `store.ranking.shares`).
     shares: Mapping[str, float] = field(default_factory=dict)
+    # The chunks it was joined from, in document order (`store.joining`); empty of one chunk alone.
+    parts: tuple[int, ...] = ()
     reranked: float | None = None  # the reranker's judgement, on its own scale; None without one
 
 

@@ -366,6 +366,9 @@ def _telling(candidate: Candidate, query: Query, idf: Mapping[str, float]) -> bo
     held = [term for term in query.terms if candidate.counts.get(term)]
     if any(term in query.names or _IDENTIFIER.match(term) for term in held):
         return True
+    # A Latin word in a Chinese question was meant as it stands: VPN, Slack, onboarding.
+    if query.language == "zh" and any(term.isascii() and term.isalpha() for term in held):
+        return True
     return coverage(candidate, idf) >= FOREIGN_COVERAGE
 
 

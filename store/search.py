@@ -17,6 +17,7 @@ from store.database import transaction
 from store.dictionary import Dictionary
 from store.embedding import Embedder
 from store.errors import EmbeddingFailed, RerankFailed
+from store.joining import joined
 from store.legs import Ground, Legs, Reach, Scope, measure, prepare
 from store.passages import Passage, SearchResult
 from store.ranking import Fusion, Query, Ranked, Statistics, rank
@@ -110,21 +111,26 @@ class Searcher:
         top_k: int = 10,
         exclude: Collection[int] = (),
         collections: Collection[str] = (),
+        joined_up_to: int = 0,
     ) -> SearchResult:
         """The `top_k` best passages for `query` among those `principals` may read, best first.
+
+        With `joined_up_to` characters, neighbouring chunks among three times as many are one passage and take one
+        place (`store.joining`).
 
         `exclude` are passage ids to leave out, `collections` (empty: all) where to look. A failing embedding model or
         reranker is no error: `degraded` says so. Raises `DatabaseUnavailable`.
         """
         scope = Scope(principals, collections, exclude)
+        depth = 3 * top_k if joined_up_to else top_k
         async with self._asked(query, scope) as asked:
-            key = (top_k, *asked.key())
+            key = (top_k, joined_up_to, *asked.key())
             kept = self._results.get(key)
             if kept is not None and not asked.degraded:
                 return replace(kept, timings=asked.timings)
             found = await self._found(asked)
             began = time.perf_counter()
-            wanted = max(top_k, self._settings.rerank_candidates) if self._reranker else top_k
+            wanted = max(depth, self._settings.rerank_candidates) if self._reranker else depth
             passages = await _winners(asked.connection, found.order[:wanted], principals)
             asked.timings["sql"] += 1e3 * (time.perf_counter() - began)
         # No connection is held while a model reads.
@@ -137,9 +143,10 @@ class Searcher:
             corpus_version=asked.ground.version,
         ))  # fmt: skip
         sure, calibrated = confidence(found.features, None if asked.degraded else asked.ground.calibration)
+        chosen = joined(result.passages, joined_up_to) if joined_up_to else result.passages
         result = replace(
             result,
-            passages=result.passages[:top_k],
+            passages=tuple(chosen[:top_k]),
             confidence=sure if passages else 0.0,
             calibrated=calibrated,
         )

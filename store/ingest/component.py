@@ -17,7 +17,9 @@ T = TypeVar("T")
 class Searches(Protocol):
     """What the retriever needs of `store.search.Searcher`."""
 
-    async def search(self, query: str, principals: Collection[str], *, top_k: int = 10) -> SearchResult: ...
+    async def search(
+        self, query: str, principals: Collection[str], *, top_k: int = 10, joined_up_to: int = 0
+    ) -> SearchResult: ...
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop | None) -> T:
@@ -77,9 +79,11 @@ class SignoffRetriever:
         await pipeline.run_async({"retriever": {"query": "annual leave", "principals": ["everyone"]}})
     """
 
-    def __init__(self, searcher: Searches, top_k: int = 10) -> None:
+    def __init__(self, searcher: Searches, top_k: int = 10, joined_up_to: int = 0) -> None:
+        """With `joined_up_to` characters, neighbouring chunks come as one document."""
         self.searcher = searcher
         self.top_k = top_k
+        self.joined_up_to = joined_up_to
         self._loop = running_loop()
 
     @component.output_types(documents=list[Document], confidence=float)
@@ -87,7 +91,9 @@ class SignoffRetriever:
         self, query: str, principals: list[str], top_k: int | None = None
     ) -> Mapping[str, Any]:
         """Search. `confidence` is in [0, 1]. Raises what the search raises."""
-        found = await self.searcher.search(query, principals, top_k=top_k or self.top_k)
+        found = await self.searcher.search(
+            query, principals, top_k=top_k or self.top_k, joined_up_to=self.joined_up_to
+        )
         return {
             "documents": [_document(passage) for passage in found.passages],
             "confidence": found.confidence,
@@ -112,6 +118,7 @@ def _document(passage: Passage) -> Document:
             "source": passage.source,
             "heading_path": list(passage.heading_path),
             "page": passage.page,
+            "chunks": list(passage.parts or (passage.id,)),
             "language": passage.language,
         },
     )

@@ -139,3 +139,77 @@ async def test_search_goes_on_while_chunks_are_cut(speaking: Store) -> None:
     after = await speaking.search.search("灵犀台账谁来维护", EVERYONE, top_k=5)
     assert "own.md" in {p.source for p in before.passages} & {p.source for p in after.passages}
     assert after.corpus_version > before.corpus_version
+
+
+async def test_neighbours_take_one_place(store: Store, embedder: HashEmbedder) -> None:
+    """Asked to join, chunks that follow one another are one passage with the ids of both, and others move up."""
+    await publish(
+        store,
+        embedder,
+        "hr",
+        "long.md",
+        ["travel budget one", "travel budget two", "x", "travel budget four"],
+    )
+    await publish(store, embedder, "hr", "other.md", ["travel budget of others"])
+    plain = await store.search.search("travel budget", EVERYONE, top_k=3)
+    whole = await store.search.search("travel budget", EVERYONE, top_k=3, joined_up_to=1_000)
+    assert all(passage.parts == () for passage in plain.passages)
+    assert len({passage.id for passage in whole.passages}) == 3
+    together = [passage for passage in whole.passages if passage.parts]
+    assert len(together) == 1
+    assert "travel budget one\ntravel budget two" in together[0].text
+    assert together[0].id in together[0].parts
+
+
+# --- what is named exactly ---------------------------------------------------------------------------------------
+
+NAMED = {
+    "第三条": "第三条 员工依法享有带薪年假。",
+    "第四条": "第四条 员工依法享有带薪病假。",
+    "3.2": "3.2 The notice period is thirty days.",
+    "3.3": "3.3 The trial period is ninety days.",
+    "7(b)": "§7(b) The penalty for late payment is five percent.",
+    "7(a)": "§7(a) The discount for early payment is two percent.",
+    "ISO-9001": "ISO-9001 audits take place in spring.",
+    "ISO-9002": "ISO-9002 audits take place in autumn.",
+    "ERR_0042": "ERR_0042 证书已过期，请联系 IT。",
+    "ERR_0043": "ERR_0043 密码已过期，请联系 IT。",
+    "C++": "C++ code is reviewed by two people.",
+    "C": "C code is reviewed by one person.",
+}
+
+
+@pytest.fixture
+async def named(store: Store, embedder: HashEmbedder) -> Store:
+    for number, texts in enumerate(zip(*[iter(NAMED.values())] * 2, strict=True)):
+        await publish(store, embedder, "it", f"{number}.md", texts, title="rules")
+    return store
+
+
+async def test_clauses_and_identifiers_are_found_by_name(named: Store) -> None:
+    """However they are written, in a question of either language, what is named comes before what looks like it."""
+    questions = {
+        "第三条": ("第三条", "第三条规定了什么？", "第 3 条", "What does Article 3 say?"),
+        "3.2": ("3.2", "clause 3.2", "第 3.2 条说的是什么", "３．２"),
+        "7(b)": ("§7(b)", "what is in 7(b)", "§ 7 (b)", "第7条(b)"),
+        "ISO-9001": ("ISO-9001", "iso 9001 audits", "ISO-9001 审核在什么时候"),
+        "ERR_0042": ("ERR_0042", "err_0042 怎么办", "What does ERR_0042 mean?"),
+        "C++": ("C++", "C++ 代码由谁评审", "who reviews c++"),
+    }
+    missed = []
+    for name, asked in questions.items():
+        for question in asked:
+            found = await named.search.search(question, EVERYONE, top_k=1)
+            if [passage.text for passage in found.passages] != [NAMED[name]]:
+                missed.append((question, [passage.text for passage in found.passages]))
+    assert missed == []
+
+
+async def test_a_mixed_question_loses_neither_half(store: Store, embedder: HashEmbedder) -> None:
+    """Of "VPN 客户端" the Latin word finds one passage, the Chinese word another, and both together the third first."""
+    await publish(store, embedder, "it", "a.md", ["VPN access is granted by IT."])
+    await publish(store, embedder, "it", "b.md", ["客户端每周更新一次。"])
+    await publish(store, embedder, "it", "c.md", ["VPN 客户端的安装步骤如下。"])
+    found = await store.search.search("VPN 客户端怎么安装", EVERYONE, top_k=10)
+    assert found.passages[0].source == "c.md"
+    assert {passage.source for passage in found.passages if passage.keyword_rank} == {"a.md", "b.md", "c.md"}
