@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.corpus import DATA
 from bench.provenance import ROOT, provenance
-from bench.tables import table
+from bench.tables import table, write_section
 from store.errors import IngestError
 from store.ingest.chunking import cleaned
 from store.ingest.formats import Limits, detect
@@ -122,8 +122,7 @@ def page(written: Mapping[str, Any]) -> str:
         "## Reading documents\n\n"
         f"`{written['command']}`, configuration `{written['config_hash']}`: words and table cells of docling's "
         "accepted Markdown that ours has, the mean over the files of a format. Every file ended in a result or a "
-        "reason.\n\n"
-        + table(["format", "files", "words", "asked", "cells", "asked", "refused"], shown)
+        "reason.\n\n" + table(["format", "files", "words", "asked", "cells", "asked", "refused"], shown)
     )
 
 
@@ -147,9 +146,9 @@ def main() -> None:
                 print(f"{entry['file']}: {', '.join(parts)} {entry['reason']}")
         return
     facts = provenance("python -m bench.parse_docs", {"set": "parse_docs", "limits": str(Limits())})
-    RESULT.write_text(
-        json.dumps({**facts, "formats": rows, "files": files}, indent=1, ensure_ascii=False) + "\n"
-    )
+    written = {**facts, "formats": rows, "files": files}
+    RESULT.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
+    write_section(ROOT / "docs" / "benchmarks.md", "parse-docs", page(written))
 
 
 if __name__ == "__main__":
