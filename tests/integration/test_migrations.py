@@ -95,7 +95,7 @@ def test_there_is_one_head_and_serving_processes_know_it() -> None:
 
 
 async def test_migrating_again_changes_nothing(database_url: str) -> None:
-    """`migrate` is part of every start."""
+    """`migrate` is part of every start. Row 6."""
     before = await catalogue(database_url)
     await migrate(database_url)
     assert await catalogue(database_url) == before
@@ -130,7 +130,8 @@ async def test_a_killed_migration_can_be_run_again(empty_database_url: str) -> N
 
 
 async def test_an_invalid_index_is_rebuilt(database_url: str) -> None:
-    """An interrupted CREATE INDEX CONCURRENTLY leaves an index that the checkpointer's own set-up accepts for ever."""
+    """An interrupted CREATE INDEX CONCURRENTLY leaves an index that the checkpointer's own set-up accepts for ever.
+    Row 40."""
     await execute(database_url, "DROP INDEX checkpoints_thread_id_idx")
     async with await psycopg.AsyncConnection.connect(connection_string(database_url)) as other:
         await other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -150,7 +151,7 @@ async def test_an_invalid_index_is_rebuilt(database_url: str) -> None:
 
 
 async def test_an_old_pgvector_is_refused_and_mended(database_url: str) -> None:
-    """0.8.3 corrupts indexes on vacuum: serving processes refuse it, `migrate` updates it."""
+    """0.8.3 corrupts indexes on vacuum: serving processes refuse it, `migrate` updates it. Row 27."""
     await execute(database_url, "UPDATE pg_extension SET extversion = '0.8.3' WHERE extname = 'vector'")
     with pytest.raises(ExtensionMissing):
         await ready(database_url)

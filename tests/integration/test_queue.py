@@ -288,7 +288,7 @@ def test_pauses_grow_to_a_limit_with_jitter(failures: int) -> None:
 async def test_a_killed_workers_job_is_run_by_another(
     queue: Queue, database_url: str, tmp_path: Path
 ) -> None:
-    """SIGKILL: the job runs again within seconds, and only then the next one of its lock."""
+    """SIGKILL: the job runs again within seconds, and only then the next one of its lock. Row 33."""
     record = Record()
     queue.task("work", record.work, retry=ONCE)
     await defer(queue, "a/0")

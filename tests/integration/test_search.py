@@ -125,7 +125,7 @@ async def test_the_same_question_finds_the_same(library: Store) -> None:
 
 
 async def test_fifty_searches_at_once_wait_for_nobody(library: Store) -> None:
-    """A few connections serve fifty different questions within a second each."""
+    """A few connections serve fifty different questions within a second each. Row 32."""
     began = time.monotonic()
     results = await asyncio.gather(
         *(library.search.search(f"annual leave of year {n}", EVERYONE) for n in range(50))

@@ -104,7 +104,7 @@ async def index_scans(store: Store) -> int:
 async def test_a_filtered_reader_gets_all_of_the_nearest(
     database_url: str, store: Store, embedder: HashEmbedder
 ) -> None:
-    """Readers of 1 %, of 10 % and of most get ten passages, the true ten (recall ≥ .99)."""
+    """Readers of 1 %, of 10 % and of most get ten passages, the true ten (recall ≥ .99). Row 24."""
     questions = await fill(store, embedder)
     async with open_store(database_url, Given(questions), pool_size=1, search=BY_INDEX) as searching:
         for principal in ("web:one", "web:ten", "everyone"):
@@ -133,7 +133,7 @@ async def test_few_chunks_are_compared_one_by_one(
 
 @pytest.mark.slow
 async def test_each_language_has_an_index_that_is_used(store: Store, embedder: HashEmbedder) -> None:
-    """Questions of one language, chunks of both: either leg is planned on its own index, and filled."""
+    """Questions of one language, chunks of both: either leg is planned on its own index, and filled. Row 26."""
     questions = await fill(store, embedder)
     async with store.database.engine.begin() as connection:
         await connection.execute(text("UPDATE documents SET language = 'zh' WHERE id % 2 = 0"))

@@ -13,6 +13,7 @@ from bot.app import App, Parts, open_app
 from bot.messages import Action, Incoming
 from bot.review import Acted
 from bot.settings import Review, Settings, Workspace
+from rag_graph.graph import NODES
 from store.conversations import TERMINAL, QuestionRow
 from store.reviews import ReviewRow
 from tests.embedder import HashEmbedder
@@ -108,6 +109,26 @@ class Desk:
         """(kind, text) of what was sent for a question, in order."""
         rows = await self.app.store.deliveries.for_question(question_id)
         return [(row.kind, row.content["text"]) for row in rows if row.state == "sent"]
+
+
+class Gate:
+    """A draft node that waits until it is opened, and remembers how its runs ended."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.ends: list[str] = []
+
+    async def __call__(self, state: Any, runtime: Any) -> Any:
+        self.entered.set()
+        try:
+            await self.opened.wait()
+        except asyncio.CancelledError:
+            self.ends.append("cut")
+            raise
+        self.ends.append("done")
+        node: Any = NODES["draft"]
+        return await node(state, runtime=runtime)
 
 
 @asynccontextmanager

@@ -16,29 +16,9 @@ from bot.settings import Limits, Workspace
 from rag_graph.graph import NODES
 from store.conversations import QuestionRow
 from tests.embedder import HashEmbedder
-from tests.scenario.desk import Desk, desk
+from tests.scenario.desk import Desk, Gate, desk
 
 LEAVE, CLAUSE = "年假可以休多少天？", "合同第 3.2 条规定多少日内付款？"
-
-
-class Gate:
-    """A draft node that waits until it is opened, and remembers how its runs ended."""
-
-    def __init__(self) -> None:
-        self.entered = asyncio.Event()
-        self.opened = asyncio.Event()
-        self.ends: list[str] = []
-
-    async def __call__(self, state: Any, runtime: Any) -> Any:
-        self.entered.set()
-        try:
-            await self.opened.wait()
-        except asyncio.CancelledError:
-            self.ends.append("cut")
-            raise
-        self.ends.append("done")
-        node: Any = NODES["draft"]
-        return await node(state, runtime=runtime)
 
 
 @pytest.fixture

@@ -1,15 +1,20 @@
 """What goes with time, and what goes on request: everywhere, and nothing else."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from bot.app import Parts
 from bot.settings import Retention
+from rag_graph.graph import NODES
 from store.database import transaction
-from tests.scenario.desk import Desk, desk
+from tests.embedder import HashEmbedder
+from tests.scenario.desk import Desk, Gate, desk
 
 LEAVE, CLAUSE = "年假可以休多少天？", "合同第 3.2 条规定多少日内付款？"
 # Every column that may hold what people wrote or read, as text.
@@ -96,6 +101,25 @@ async def test_a_reviewer_who_is_forgotten_leaves_a_pseudonym(team: Desk) -> Non
     assert edited.decided_by.startswith("erased:")
     assert (await team.app.store.reviews.events(edited.id))[-1].actor == edited.decided_by
     assert (await team.app.store.conversations.question(edited.question_id)).state == "answered"
+
+
+async def test_row_10_forgetting_a_running_question_leaves_nothing(database_url: str, tmp_path: Path) -> None:
+    """langgraph#7206: a run in flight writes its thread again after it was deleted. Forgotten while it runs, it is cut,
+    and its thread is deleted when its lock is free: no row is left. Row 10."""
+    gate = Gate()
+    nodes: Any = {**NODES, "draft": gate}
+    async with desk(database_url, tmp_path, Parts(embedder=HashEmbedder(), nodes=nodes)) as team:
+        question_id = await team.ask(LEAVE)
+        await asyncio.wait_for(gate.entered.wait(), 20)
+        erased = await team.app.erasing.person("cli:lin")
+
+        async def finished() -> bool:
+            return gate.ends == ["cut"] and await team.app.erasing.finished(erased)
+
+        await team.wait(finished, "the run to be cut and forgotten")
+        gate.opened.set()
+        assert await team.app.store.database.checkpoint_bytes(f"cli:cli:lin:t1/{question_id}") == 0
+        assert (await team.app.store.conversations.question(question_id)).answer is None
 
 
 async def test_row_09_plain_retention_spares_what_waits(team: Desk) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from bot.app import Parts
+from bot.app import Parts, open_app
 from bot.messages import Action, Incoming, NotTaken, Platform, ResultUnknown
-from bot.settings import Operations, Review
+from bot.settings import Operations, Review, Settings
 from store import Store
 from store.conversations import QuestionRow
 from store.database import transaction
@@ -21,6 +21,7 @@ from store.deliveries import NewDelivery
 from store.reviews import ReviewRow
 from tests.embedder import HashEmbedder
 from tests.houses import House
+from tests.scenario.desk import REVIEW as DESK_REVIEW
 from tests.scenario.desk import Desk, desk
 
 CLAUSE, LEAVE = "合同第 3.2 条规定多少日内付款？", "年假可以休多少天？"
@@ -235,3 +236,61 @@ async def test_of_several_changes_the_latest_is_drawn(both: Two) -> None:
         await cards.redraw(review.id)
     assert len(both.west.updates) == before
     assert both.west.shown("card")[0].meta["claimed_by"] == "west:raj"
+
+
+# --- whoever else works at the same time
+
+
+async def test_row_03_two_processes_leave_one_thread(database_url: str, tmp_path: Path) -> None:
+    """langgraph#8796: two writers fork a thread. Two applications answer one conversation's questions, each job queued
+    twice; every thread has one last checkpoint, in order. Row 3."""
+    async with desk(database_url, tmp_path) as first, _another(database_url, tmp_path):
+        asked = [await first.ask(LEAVE) for _ in range(5)]
+        for question_id in asked:
+            await first.app.store.queue.defer("answer", {"question_id": question_id}, lock="cli:cli:lin:t1")
+            await first.app.store.queue.defer(
+                "remember", {"question_id": question_id}, lock="memory:cli:cli:lin:t1"
+            )
+        for question_id in asked:
+            await first.ended(question_id)
+        turns, _ = await first.app.graphs.recall("cli:cli:lin:t1")
+        assert [turn.question_id for turn in turns] == asked
+        assert [len(await first.messages(question_id)) for question_id in asked] == [1] * 5
+        async with transaction(first.app.store.database.engine) as connection:
+            leaves = await connection.execute(
+                text(
+                    "SELECT thread_id, count(*) FROM checkpoints AS c WHERE NOT EXISTS (SELECT FROM checkpoints AS n"
+                    " WHERE n.thread_id = c.thread_id AND n.parent_checkpoint_id = c.checkpoint_id) GROUP BY 1"
+                )
+            )
+            assert {row[1] for row in leaves} == {1}
+
+
+@asynccontextmanager
+async def _another(url: str, folder: Path) -> AsyncIterator[None]:
+    """A second process's worth of the application, working on the same queue."""
+    settings = Settings(home=folder, config=folder / "signoff.toml", review=DESK_REVIEW)
+    async with open_app(settings, url, Parts(embedder=HashEmbedder())) as app:
+        working = asyncio.create_task(app.store.queue.run_worker(["answers"]))
+        try:
+            yield
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+
+async def test_row_15_killed_while_sending_there_is_one_row(both: Two) -> None:
+    """langgraph#7417: work is dispatched at least once. Whoever sends again after a sender was killed uses its row, and
+    tells the house that it may have arrived. Row 15."""
+    message = NewDelivery(
+        purpose="answer:q", platform="east", kind="notice", address={"channel": "hall"},
+        content={"kind": "notice", "text": "x", "language": "en", "citations": [], "meta": {}},
+    )  # fmt: skip
+    both.east.failing = asyncio.CancelledError()  # type: ignore[assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await both.team.app.deliverer.deliver(message)
+    both.east.failing = None
+    row = await both.team.app.deliverer.deliver(message)
+    assert (row.state, both.east.attempts) == ("sent", ["answer:q", "answer:q"])
+    assert both.east.places[row.message_id or ""]["again"] is True
+    assert await both.team.app.deliverer.deliver(message) == row

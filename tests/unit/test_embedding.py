@@ -26,7 +26,7 @@ async def embedder(
 
 
 async def test_the_endpoint_is_sent_strings_and_nothing_is_downloaded() -> None:
-    """Chinese and English arrive as they are: token ids would need a vocabulary from the network."""
+    """Chinese and English arrive as they are: token ids would need a vocabulary from the network. Row 36."""
     with OpenAIServer() as server:
         async with embedder(server) as one:
             vectors = await one.passages(["年假", "annual leave"])

@@ -103,7 +103,7 @@ def test_a_missing_node_does_not_compile() -> None:
 
 @pytest.mark.parametrize("name", sorted(FROZEN))
 def test_every_node_has_the_one_call_shape(name: str) -> None:
-    """node(state, runtime) and nothing else."""
+    """node(state, runtime), asynchronous, and nothing else: synchronous ones in parallel lose writes. Row 12."""
     node: Callable[..., Any] = NODES[name]
     assert list(inspect.signature(node).parameters) == ["state", "runtime"]
     assert inspect.iscoroutinefunction(node)

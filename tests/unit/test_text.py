@@ -48,7 +48,7 @@ TRICKY = st.lists(st.sampled_from(SHAPES), max_size=40).map("".join)
 
 
 def test_a_question_about_annual_leave_shares_the_word_with_the_policy() -> None:
-    """年假制度 finds 年假, although no dictionary has the word."""
+    """年假制度 finds 年假, although no dictionary has the word. Row 37."""
     assert "年假" in tokens("年假制度")
     assert set(tokens("年假")) <= set(tokens("年假制度"))
 
