@@ -5,7 +5,7 @@ Its defaults are production; a test calls `open_app` too and replaces any one pa
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from bot import jobs
@@ -25,8 +25,10 @@ from bot.settings import Settings, SettingsError
 from bot.words import Words
 from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
-from rag_graph.models import ExtractiveWriter, ModelSettings, ModelWriter
+from rag_graph.models import ROLES, ExtractiveWriter, ModelSettings, ModelWriter
+from rag_graph.record import Asked, Prompts
 from rag_graph.tools import builtin_registry
+from rag_graph.tools.offering import Nearness
 from store import Store, open_store
 from store.dictionary import Dictionary
 from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
@@ -97,7 +99,8 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     """Open the store at `database_url` (migrated already) and assemble the use cases over it."""
     parts = parts or Parts()
     embedder = parts.embedder or make_embedder(settings)
-    writer = parts.writer or make_writer(settings)
+    prompts = Prompts(settings.model.text)
+    writer = parts.writer or make_writer(settings, prompts.hear)
     async with AsyncExitStack() as closing:
         reranker = parts.reranker or make_reranker(settings)
         for part in (embedder, writer, reranker):
@@ -122,9 +125,13 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
                 rules=settings.rules,
                 limits=_limits(settings),
                 tools=builtin_registry(),
+                nearness=Nearness(embedder),
                 contact=settings.workspace.contact,
             ),
+            prompts=prompts,
         )
+        if isinstance(writer, ModelWriter):
+            writer.estimates.known(await store.runs.counted())
         words = Words()
         platforms = dict((parts.platforms or _platforms)(store))
         if settings.slack is not None:
@@ -133,17 +140,17 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             platforms["slack"] = await closing.enter_async_context(
                 open_house(settings.slack, store, words, settings.review.channels)
             )
+        if settings.feishu is not None:
+            from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
+
+            house = await closing.enter_async_context(feishu.open_house(settings.feishu, store, words))
+            house.neighbours, platforms["feishu"] = platforms, house
         deliverer = Deliverer(
             store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
         )
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
         bounds = Bounds(settings.workspace.question_characters, settings.limits)
         asking = Asking(store, graphs, deliverer, cards, words, bounds)
-        if settings.feishu is not None:
-            from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
-
-            house = await closing.enter_async_context(feishu.open_house(settings.feishu, store, words))
-            house.neighbours, platforms["feishu"] = platforms, house
         closing.push_async_callback(asking.stops.close)
         deciders = Deciders(
             store.people,
@@ -179,8 +186,6 @@ def make_embedder(settings: Settings) -> Embedder:
     return NoEmbedder()
 
 
-def make_reranker(settings: Settings) -> Reranker | None:
-    """The reranking endpoint, if one is set; without it passages stay in the order that search puts them in."""
 @asynccontextmanager
 async def embedding(settings: Settings, model: str) -> AsyncIterator[Embedder]:
     """An embedder of that model for the length of the block: the local one by its name, else one of the endpoint's.
@@ -203,18 +208,33 @@ async def embedding(settings: Settings, model: str) -> AsyncIterator[Embedder]:
         )
 
 
+def make_reranker(settings: Settings) -> Reranker | None:
+    """The reranking endpoint, if one is set; without it passages stay in the order that search puts them in."""
     if settings.rerank is None:
         return None
     chosen = settings.rerank
     return EndpointReranker(chosen.base_url, chosen.api_key.get_secret_value(), chosen.model)
 
 
-def make_writer(settings: Settings) -> Writer:
-    """A language model if an endpoint is set, else quotations."""
+def make_writer(settings: Settings, hear: Callable[[str, Asked], None] | None = None) -> Writer:
+    """A language model if an endpoint is set, else quotations. `hear` is told each call."""
     if settings.llm is None:
         return ExtractiveWriter()
+    chosen = settings.model
+    roles = {
+        role: replace(usual, **getattr(chosen, role).model_dump(exclude_none=True))
+        for role, usual in ROLES.items()
+    }
     return ModelWriter(
-        ModelSettings(base_url=settings.llm.base_url, api_key=settings.llm.api_key, model=settings.llm.model)
+        ModelSettings(
+            base_url=settings.llm.base_url,
+            api_key=settings.llm.api_key,
+            model=settings.llm.model,
+            roles=roles,
+            window=chosen.window,
+            fallback=chosen.fallback,
+        ),
+        hear=hear,
     )
 
 

@@ -400,4 +400,5 @@ def _run(row: QuestionRow, outcome: Outcome, spent: Mapping[str, float]) -> NewR
         tools=list(outcome.tools),
         tokens=dict(outcome.tokens),
         timings={**outcome.timings, **spent},
+        prompts=outcome.prompts,
     )

@@ -1,12 +1,13 @@
 """The two graphs as the use cases call them: compiled once, a saver for each run."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rag_graph.advance import Outcome, advance
 from rag_graph.contracts import Decision, Deps, Question, Turn
 from rag_graph.conversation import forget, recall, remember
+from rag_graph.record import Prompts
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Graphs:
     question_graph: Any
     saver: Callable[[], Any]
     deps: Deps
+    prompts: Prompts = field(default_factory=lambda: Prompts("none"))
 
     async def advance(
         self,
@@ -32,7 +34,7 @@ class Graphs:
     ) -> Outcome:
         """Start, continue or resume the graph of one question, whichever its checkpoint calls for."""
         deps = replace(self.deps, on_sentence=_sentences(on_event)) if on_event else self.deps
-        return await advance(
+        outcome = await advance(
             self.question_graph,
             self.saver(),
             thread_id(question.conversation_id, question.id),
@@ -43,6 +45,7 @@ class Graphs:
             decision=decision,
             on_event=on_event,
         )
+        return replace(outcome, prompts=self.prompts.take(question.id))
 
     async def recall(self, conversation_id: str) -> tuple[list[Turn], str]:
         return await recall(self.saver(), conversation_id)

@@ -56,6 +56,26 @@ class Workspace(_Frozen):
     question_characters: Annotated[int, Field(ge=100, le=20_000)] = 4_000
 
 
+class Role(_Frozen):
+    """How a model is used for one purpose; `model` is the endpoint's own where not said."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    tokens: Annotated[int, Field(ge=16, le=32_000)] | None = None
+    model: str | None = None
+
+
+class Model(_Frozen):
+    """The language model beyond its endpoint, which the environment names."""
+
+    window: Annotated[int, Field(ge=2_000, le=2_000_000)] = 8_000  # tokens, question and answer together
+    fallback: str | None = None  # another model at the endpoint, asked once when a role's own gave up
+    text: Literal["full", "redacted", "none"] = "redacted"  # of prompts, as they are kept with each run
+    draft: Role = Role()
+    rewrite: Role = Role()
+    assess: Role = Role()
+    summarise: Role = Role()
+
+
 class Search(_Frozen):
     candidates: Annotated[int, Field(ge=1, le=50)] = 10
     kept: Annotated[int, Field(ge=1, le=10)] = 3
@@ -185,6 +205,7 @@ class Settings(_Frozen):
     local_embedding: bool = True
     console_token: SecretStr | None = None
     workspace: Workspace = Workspace()
+    model: Model = Model()
     search: Search = Search()
     ingest: Ingest = Ingest()
     review: Review = Review()

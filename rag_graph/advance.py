@@ -61,6 +61,9 @@ class Outcome:
     tools: tuple[Mapping[str, Any], ...] = ()
     tokens: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
+    prompts: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # what the model was asked in this run, as far as that is kept
 
 
 async def advance(  # noqa: PLR0913 - one door for starting, continuing and resuming; all but four by name

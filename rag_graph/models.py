@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -25,14 +25,16 @@ from rag_graph.contracts import (
     Turn,
     Written,
 )
+from rag_graph.estimate import Estimates
+from rag_graph.record import Asked
 from rag_graph.rewrite import CARRY_OVER
 from rag_graph.streaming import Telling
-from store.text import clean
+from store.text import clean, estimate_tokens
 
 if TYPE_CHECKING:
     from rag_graph.tools.registry import Registry
 
-__all__ = ["ExtractiveWriter", "ModelSettings", "ModelWriter", "RoleSettings"]
+__all__ = ["ROLES", "ExtractiveWriter", "ModelSettings", "ModelWriter", "RoleSettings"]
 
 Role = Literal["draft", "rewrite", "assess", "summarise"]
 
@@ -73,6 +75,11 @@ class ModelSettings:
     attempts: int = 3
     first_wait: float = 0.5
     longest_wait: float = 8.0
+    fallback: str | None = None  # a model at the same endpoint, asked once when the role's own gave up
+
+    def named(self, role: "Role") -> str:
+        """The model of `role`."""
+        return self.roles[role].model or self.model
 
 
 class _Failed(Exception):
@@ -100,11 +107,13 @@ class Chat:
         self._settings = settings
         self._openai = openai
         self._http = openai.DefaultAsyncHttpxClient()
-        self._models: dict[Role, ChatOpenAI] = {
-            role: ChatOpenAI(
+
+        def chat(role: Role, model: str) -> ChatOpenAI:
+            chosen = settings.roles[role]
+            return ChatOpenAI(
                 base_url=settings.base_url,
                 api_key=settings.api_key,
-                model=chosen.model or settings.model,
+                model=model,
                 temperature=chosen.temperature,
                 max_completion_tokens=chosen.tokens,
                 timeout=settings.silence,
@@ -116,8 +125,9 @@ class Chat:
                 openai_proxy=None,
                 http_async_client=self._http,
             )
-            for role, chosen in settings.roles.items()
-        }
+
+        self._models = {role: chat(role, settings.named(role)) for role in settings.roles}
+        self._spare = {role: chat(role, settings.fallback) for role in settings.roles if settings.fallback}
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -136,14 +146,21 @@ class Chat:
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, _Failed) and error.again),
             reraise=True,
         )
+        telling = telling or Telling(None)
         try:
-            return await retrying(self._once, role, list(messages), tools, telling or Telling(None))
+            return await retrying(self._once, self._models[role], list(messages), tools, telling)
         except _Failed as error:
-            raise ModelUnavailable(str(error)) from error
+            if role not in self._spare:
+                raise ModelUnavailable(str(error)) from error
+            failed = error
+        try:
+            return await self._once(self._spare[role], list(messages), tools, telling)
+        except _Failed as error:
+            raise ModelUnavailable(f"{failed}; {self._settings.fallback}: {error}") from error
 
     async def _once(
         self,
-        role: Role,
+        model: Any,
         messages: list[BaseMessage],
         tools: Sequence[Mapping[str, Any]],
         telling: Telling,
@@ -154,7 +171,7 @@ class Chat:
             with tracing_context(enabled=False):
                 async with (
                     asyncio.timeout(self._settings.timeout) as limit,
-                    aclosing(self._chunks(role, messages, tools)) as chunks,
+                    aclosing(self._chunks(model, messages, tools)) as chunks,
                 ):
                     async for chunk in chunks:
                         # The limit cancels once, and Python 3.11's wait_for, which the SDK waits with, loses a
@@ -171,9 +188,8 @@ class Chat:
         return whole
 
     async def _chunks(
-        self, role: Role, messages: list[BaseMessage], tools: Sequence[Mapping[str, Any]]
+        self, model: Any, messages: list[BaseMessage], tools: Sequence[Mapping[str, Any]]
     ) -> AsyncGenerator[AIMessageChunk, None]:
-        model: Any = self._models[role]
         if tools:
             model = model.bind_tools([dict(tool) for tool in tools])
         try:
@@ -213,12 +229,36 @@ class ModelWriter:
 
     name = "model"
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        estimates: Estimates | None = None,
+        hear: Callable[[str, Asked], None] | None = None,
+    ) -> None:
+        """`hear` is told each call with the id of the question it was made for."""
+        self._settings = settings
         self._chat = Chat(settings)
-        self._budget = Budget.for_window(settings.window)
+        self._hear = hear
+        self.estimates = estimates or Estimates()
 
     async def close(self) -> None:
         await self._chat.close()
+
+    def _budget(self, role: Role) -> Budget:
+        return Budget.for_window(self._settings.window, self.estimates.factor(self._settings.named(role)))
+
+    def _count(
+        self, question: Question, role: Role, messages: Sequence[BaseMessage], answer: AIMessageChunk
+    ) -> None:
+        """Learn from the endpoint's count, and tell what was asked."""
+        told = tuple({"role": _ROLES[message.type], "content": str(message.content)} for message in messages)
+        estimated = sum(estimate_tokens(message["content"]) for message in told)
+        counted = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
+        model = self._settings.named(role)
+        self.estimates.learn(model, estimated, counted)
+        if self._hear is not None:
+            self._hear(question.id, Asked(role, model, told, estimated, counted, question.text))
 
     async def rewrite(
         self, question: Question, turns: Sequence[Turn], summary: str, strategy: str
@@ -234,13 +274,16 @@ class ModelWriter:
             )
         else:
             prompt = prompts.render(strategy, question.language, question=question.text)
-        return _written(await self._chat.ask("rewrite", [HumanMessage(prompt)]), first_line=True)
+        messages = [HumanMessage(prompt)]
+        answer = await self._chat.ask("rewrite", messages)
+        self._count(question, "rewrite", messages, answer)
+        return _written(answer, first_line=True)
 
     async def assess(self, question: Question, material: Material, tools: "Registry") -> Written:
         """The tool calls it wants; any text beside them is ignored."""
         system, user, report = self._context(question, (), "", material, "assess")
         answer = await self._chat.ask("assess", [system, user], tools.schemas())
-        return _written(answer, report)
+        return _written(answer, report)  # not learnt from: its count holds the tools, which are no message
 
     async def draft(
         self,
@@ -253,7 +296,9 @@ class ModelWriter:
         """An answer whose marks count `material.passages`, told to `on_sentence` while it is written."""
         system, user, report = self._context(question, turns, summary, material, "draft")
         telling = Telling(on_sentence, len(material.passages))
-        return _written(await self._chat.ask("draft", [system, user], telling=telling), report)
+        answer = await self._chat.ask("draft", [system, user], telling=telling)
+        self._count(question, "draft", [system, user], answer)
+        return _written(answer, report)
 
     async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
         prompt = prompts.render("summarise", language, summary=summary, history=conversation(turns))
@@ -264,13 +309,15 @@ class ModelWriter:
         self, question: Question, turns: Sequence[Turn], summary: str, material: Material, prompt: str
     ) -> tuple[SystemMessage, HumanMessage, Mapping[str, int]]:
         try:
-            made = build_context(question, turns, summary, material, self._budget, prompt)
+            budget = self._budget("assess" if prompt == "assess" else "draft")
+            made = build_context(question, turns, summary, material, budget, prompt)
         except ValueError as error:
             raise ModelUnavailable(str(error)) from error
         return SystemMessage(made.system), HumanMessage(made.user), made.report
 
 
 SUMMARY_CHARACTERS: Final = 600
+_ROLES: Final[Mapping[str, str]] = {"human": "user", "system": "system", "ai": "assistant"}
 _QUOTED: Final = re.compile(r"^>\s*(?P<text>.*?)\s*(?:\[\d+\])*\s*$", re.MULTILINE)
 
 

@@ -115,9 +115,14 @@ _VAGUE = re.compile(
 )
 
 
+_DATE = re.compile(r"几号|什么日期|(?:what|which)(?:'s| is)?(?: the)? (?:day|date)\b")
+
+
 def _vague(text: str, asked: str) -> bool:
     """Is there nothing to search for? No words, "I have a question", or a first turn that points at a turn before."""
     if _EMPTY.fullmatch(asked) or _VAGUE.fullmatch(asked):
         return True
+    if _DATE.search(asked):
+        return False  # a tool knows
     named = specific_zh(asked) if language(asked) == "zh" else specific_en(asked)
     return not named and needs_rewrite(text, [Turn("", "", "")])

@@ -217,6 +217,16 @@ class Conversations:
         async with reading(self._engine) as connection:
             return [FeedbackRow(**row) for row in (await connection.execute(query)).mappings()]
 
+    async def latest(self, count: int) -> builtins.list[QuestionRow]:
+        """The last `count` questions that were answered or are held, newest first."""
+        settled = questions.c.state.in_(("answered", "held"))
+        return await self._questions(
+            select(questions)
+            .where(settled)
+            .order_by(questions.c.asked_at.desc(), questions.c.id)
+            .limit(count)
+        )
+
     async def finished_before(self, moment: datetime) -> builtins.list[QuestionRow]:
         """Questions that ended before `moment` and whose LangGraph threads still take room.
 

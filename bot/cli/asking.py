@@ -123,6 +123,8 @@ async def as_dict(app: App, question_id: str) -> dict[str, Any]:
         "review_id": reviews[-1].id if reviews else None,
         "timings": dict(execution.timings) if execution else {},
         "tokens": dict(execution.tokens) if execution else {},
+        "tools": list(execution.tools) if execution else [],
+        "prompts": list(execution.prompts) if execution else [],
     }
 
 

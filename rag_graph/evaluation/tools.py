@@ -166,4 +166,4 @@ async def _unit(embedder: Embedder, texts: Sequence[str]) -> Array | None:
 
 def _normed(vector: Sequence[float]) -> Array:
     values = np.asarray(vector, dtype=float)
-    return values / (math.sqrt(float(values @ values)) or 1.0)  # type: ignore[no-any-return]
+    return values / (math.sqrt(float(values @ values)) or 1.0)

@@ -1,0 +1,97 @@
+"""`signoff policy test`: past questions under the rules as they are now, and what would change."""
+
+from typing import Annotated, Any
+
+import typer
+
+from bot.app import App
+from bot.ask import readers
+from bot.cli.session import Home, Json, dump, opened, run
+from rag_graph.contracts import Draft, Question
+from rag_graph.policy import decide
+from store.conversations import ConversationRow, QuestionRow
+
+cli = typer.Typer(help="Review rules.", no_args_is_help=True)
+Last = Annotated[int, typer.Option("--last", min=1, max=10_000, help="How many of the latest questions.")]
+
+
+@cli.callback()
+def _group() -> None:
+    """Commands about review rules."""
+
+
+@cli.command("test")
+def replay(home: Home = None, last: Last = 200, as_json: Json = False) -> None:
+    """Decide past answers again by the rules in force, and list those that would take another way.
+
+    Each answer's stored run says which rule decided it then. Nothing is changed and nobody is told.
+    """
+
+    async def work() -> None:
+        async with opened(home) as app:
+            rows = await _replayed(app, last)
+        changed = [row for row in rows if row["then"] != row["now"]]
+        if as_json:
+            dump({"questions": len(rows), "changed": changed})
+            return
+        for row in changed:
+            typer.echo(
+                f"{row['question_id']}  {row['then']} → {row['now']} ({row['rule'] or 'no rule'})  {row['text']}"
+            )
+        typer.echo(
+            f"{len(changed)} of {len(rows)} answers would take another way under the rules as they are now."
+        )
+
+    run(work())
+
+
+async def _replayed(app: App, last: int) -> list[dict[str, Any]]:
+    """Every drafted answer of the last questions: how it went out then, and what the rules say now."""
+    replayed = []
+    for row in await app.store.conversations.latest(last):
+        reviews = await app.store.reviews.for_question(row.id)
+        conversation = await app.store.conversations.get(row.conversation_id)
+        made = Draft.from_json(reviews[0].draft) if reviews else await _sent(app, row, conversation)
+        if made is None:
+            continue
+        execution = await app.store.runs.latest(row.id)
+        question = Question(
+            row.id, row.conversation_id, row.text, row.language, row.asker, (),
+            conversation.channel, conversation.private,
+        )  # fmt: skip
+        searched = execution.rewritten_question if execution else ""
+        verdict = decide(question, made, app.settings.rules, searched)
+        replayed.append(
+            {
+                "question_id": row.id,
+                "text": row.text,
+                "then": "hold" if reviews else "send",
+                "now": verdict.disposition,
+                "rule": verdict.rule,
+                "reason": verdict.reason,
+            }
+        )
+    return replayed
+
+
+async def _sent(app: App, row: QuestionRow, conversation: ConversationRow) -> Draft | None:
+    """The draft behind an answer that went out unreviewed; None for small talk and the like. Collections and labels
+    are those of its sources as they are now; sources that are gone have none."""
+    if row.answer is None or row.answer["kind"] != "answer":
+        return None
+    meta, cited = row.answer["meta"], row.answer["citations"]
+    sources = await app.store.search.passages(
+        [citation["passage_id"] for citation in cited], readers(conversation, row.asker)
+    )
+    return Draft.from_json(
+        {
+            "text": row.answer["text"],
+            "kind": meta.get("kind", "model"),
+            "citations": cited,
+            "sentences": meta.get("sentences", ()),
+            "confidence": meta.get("confidence", 0.0),
+            "calibrated": meta.get("calibrated", False),
+            "collections": [source.collection for source in sources],
+            "labels": [label for source in sources for label in sorted(source.labels)],
+        }
+    )
