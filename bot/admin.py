@@ -123,10 +123,17 @@ class Admin:
         await self._store.pages.seen(page.document_id, etag=fetched.etag, last_modified=fetched.last_modified)
         return Refetched(page.url, version=None if version.state == "live" else version)
 
-    async def preview(self, name: str, data: bytes, *, collection: str = "") -> Preview:
+    async def preview(self, name: str, data: bytes, *, collection: str = "", media_type: str = "") -> Preview:
         """What a file would become: title, profile and chunks. Nothing is stored or embedded. Raises `IngestError`."""
         profile = self._settings.profiles.get(collection)
-        return await asyncio.to_thread(preview, data, name, self._how(), profile, self.embedder)
+        return await asyncio.to_thread(preview, data, name, self._how(), profile, self.embedder, media_type)
+
+    async def preview_url(self, url: str, *, collection: str = "") -> Preview:
+        """The same of a page on the web."""
+        fetched = await self._fetcher.fetch(url)
+        if fetched is None:
+            raise IngestError("unreachable", "304")
+        return await self.preview(url, fetched.data, collection=collection, media_type=fetched.media_type)
 
     async def duplicates(self, version: VersionRow) -> list[DocumentRow]:
         """Other documents that readers see with the very same bytes."""

@@ -124,6 +124,10 @@ class Uploads:
         done = self._words(
             self._language, "slack.kb.add_done", name=title, chunks=row.chunk_count, collection=collection
         )
+        if row.number > 1 and row.changes:
+            done += " " + self._words(
+                self._language, "slack.kb.add_changed", number=row.number, **row.changes
+            )
         return f"{done}\n\n{quoted}"
 
     def _failure(self, code: str, name: str, detail: str) -> str:

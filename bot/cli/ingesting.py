@@ -1,9 +1,10 @@
 """`signoff ingest`: files, folders and pages into the knowledge base, and the look at what they would become."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from store.ingest.formats import SUFFIXES
 
 FINISHED = ("live", "failed", "retired")
 ADDRESSES = ("http://", "https://")
+WEB = "web"  # the collection of pages that are given none
 KINDS = ", ".join(suffix.removeprefix(".") for suffix in SUFFIXES)
 
 
@@ -78,7 +80,7 @@ def ingest(
     async def work() -> None:
         async with opened(home) as app:
             if preview:
-                await _preview(app, paths, shelf, as_json=as_json)
+                await _preview(app, paths, addresses, shelf, as_json=as_json)
                 return
             results = [*await upload(app, files_below(paths), shelf), *await fetch(app, addresses, shelf)]
             report(app, results, as_json=as_json)
@@ -117,7 +119,7 @@ async def fetch(app: App, addresses: Sequence[str], shelf: Shelf) -> list[Result
     for address in addresses:
         try:
             version = await app.admin.add_url(
-                address, collection=shelf.collection or "web", by=shelf.by, audience=shelf.audience
+                address, collection=shelf.collection or WEB, by=shelf.by, audience=shelf.audience
             )
         except IngestError as error:
             started.append(Result(address, error=error))
@@ -247,15 +249,19 @@ def remedy(app: App, name: str, code: str, detail: str, language: str = "en") ->
     return f"{what} {app.words(language, f'ingest.{code}.remedy', detail=detail)}"
 
 
-async def _preview(app: App, paths: Sequence[Path], shelf: Shelf, *, as_json: bool) -> None:
+async def _preview(
+    app: App, paths: Sequence[Path], addresses: Sequence[str], shelf: Shelf, *, as_json: bool
+) -> None:
     found: list[dict[str, Any]] = []
+    looks: list[tuple[str, Callable[[], Awaitable[Preview]]]] = []
     for base, path in files_below(paths):
-        name = path.relative_to(base).as_posix()
-        data = await asyncio.to_thread(path.read_bytes)
+        looks.append((path.relative_to(base).as_posix(), partial(_look, app, base, path, shelf)))
+    for address in addresses:
+        place = shelf.collection or WEB
+        looks.append((address, partial(app.admin.preview_url, address, collection=place)))
+    for name, look in looks:
         try:
-            shown = await app.admin.preview(
-                name, data, collection=collection_of(path, base, shelf.collection)
-            )
+            shown = await look()
         except IngestError as error:
             typer.echo(remedy(app, name, error.code, error.detail), err=True)
             continue
@@ -264,6 +270,12 @@ async def _preview(app: App, paths: Sequence[Path], shelf: Shelf, *, as_json: bo
             _show(name, shown)
     if as_json:
         dump(found)
+
+
+async def _look(app: App, base: Path, path: Path, shelf: Shelf) -> Preview:
+    data = await asyncio.to_thread(path.read_bytes)
+    collection = collection_of(path, base, shelf.collection)
+    return await app.admin.preview(path.relative_to(base).as_posix(), data, collection=collection)
 
 
 def _show(name: str, shown: Preview) -> None:

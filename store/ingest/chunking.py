@@ -99,10 +99,15 @@ def cut(
 
 
 def preview(
-    data: bytes, name: str, settings: IngestSettings, profile: str | None, embedder: Embedder
+    data: bytes,
+    name: str,
+    settings: IngestSettings,
+    profile: str | None,
+    embedder: Embedder,
+    media_type: str = "",
 ) -> Preview:
     """What the file would become, without storing or embedding anything. Blocks. Raises `IngestError`."""
-    document = converted(data, name, settings.limits, lambda _step, _done, _of: None)
+    document = converted(data, name, settings.limits, lambda _step, _done, _of: None, media_type)
     chosen, chunks = cut(document, settings, profile, embedder)
     return Preview(
         title=document.title,

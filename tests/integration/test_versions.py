@@ -1,11 +1,15 @@
 """Documents through their life: what a new version changed, a step back, pages looked at again, the preview."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from bot.admin import Admin
+from bot.app import Parts, open_app
+from bot.cli import ingesting
+from bot.cli.ingesting import Shelf
 from bot.settings import Settings
 from store import Store
 from store.documents import VersionRow
@@ -141,6 +145,35 @@ async def test_office_files_go_the_whole_way(shelves: Admin, store: Store) -> No
     assert any(
         "| city | limit |" in text and "| Paris | 200 |" in text for text in await found(store, "Paris limit")
     )
+
+
+async def test_a_watched_file_keeps_its_name(
+    tmp_path: Path, database_url: str, embedder: HashEmbedder
+) -> None:
+    """A file that changes in a watched folder is the next version of the document it was, in its folder's collection;
+    half-written and foreign files are left alone."""
+    folder = tmp_path / "docs"
+    (folder / "hr").mkdir(parents=True)
+    (folder / "hr/leave.md").write_bytes(FIRST)
+    shelf = Shelf(None, None, "cli:test")
+    settings = Settings(home=tmp_path, config=tmp_path / "signoff.toml")
+    async with open_app(settings, database_url, Parts(embedder=embedder)) as app:
+        (first,) = await ingesting.upload(app, ingesting.files_below([folder]), shelf)
+        assert first.version is not None
+        watching = asyncio.create_task(ingesting._watch_files(app, [folder], shelf))
+        row = await app.store.documents.show(first.version.document_id)
+        for _ in range(100):
+            if row.version == 2:
+                break
+            (folder / "hr/~$leave.docx").write_bytes(b"lock")
+            (folder / "hr/leave.md").write_bytes(SECOND)
+            await asyncio.sleep(0.2)
+            row = await app.store.documents.show(first.version.document_id)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        assert [(row.collection, row.source, row.version) for row in await app.admin.list()] == [
+            ("hr", "hr/leave.md", 2)
+        ]
 
 
 # --- pages -----------------------------------------------------------------------------------------------------
