@@ -27,6 +27,7 @@ from store.schema import (
     review_events,
     reviews,
     runs,
+    switches,
     versions,
 )
 from store.schema import rates as rates_table
@@ -34,6 +35,14 @@ from store.text import clean
 
 __all__ = ["Erased", "Erasure"]
 
+# What a run keeps: ids and numbers.
+WORDLESS: dict[str, Any] = {
+    "rewritten_question": "",
+    "tools": [],
+    "prompts": text(
+        "coalesce((SELECT jsonb_agg(call - 'messages') FROM jsonb_array_elements(prompts) AS call), '[]'::jsonb)"
+    ),
+}
 EMPTY_DRAFT = {
     "text": "",
     "kind": "model",
@@ -99,11 +108,15 @@ class Erasure:
 
     async def old_words(self, before: datetime) -> int:
         """Runs from before that moment keep their numbers and lose their words; returns how many did."""
-        wordy = or_(runs.c.rewritten_question != "", runs.c.tools != text("'[]'::jsonb"))
+        wordy = or_(
+            runs.c.rewritten_question != "",
+            runs.c.tools != text("'[]'::jsonb"),
+            text("prompts @? '$[*].messages'"),
+        )
         async with transaction(self._engine) as connection:
             await rates.sweep(connection)
             blanked = await connection.execute(
-                update(runs).where(runs.c.created_at < before, wordy).values(rewritten_question="", tools=[])
+                update(runs).where(runs.c.created_at < before, wordy).values(WORDLESS)
             )
             return blanked.rowcount
 
@@ -172,9 +185,7 @@ async def _questions(connection: AsyncConnection, which: ColumnElement[bool], al
     await connection.execute(
         update(questions).where(questions.c.id.in_(ids)).values(emptied | ({"asker": alias} if alias else {}))
     )
-    await connection.execute(
-        update(runs).where(runs.c.question_id.in_(ids)).values(rewritten_question="", tools=[])
-    )
+    await connection.execute(update(runs).where(runs.c.question_id.in_(ids)).values(WORDLESS))
     await connection.execute(delete(feedback).where(feedback.c.question_id.in_(ids)))
     await connection.execute(text(FORGET_MESSAGES), {"questions": ids})
     return Erased(tuple(rows), await _reviews(connection, ids))
@@ -198,7 +209,13 @@ async def _rename(connection: AsyncConnection, names: list[str], alias: str) -> 
     """The pseudonym in place of the person, wherever they acted; returns the reviews that are to be drawn anew."""
     of_theirs = or_(reviews.c.claimed_by.in_(names), reviews.c.decided_by.in_(names))
     acted = set((await connection.execute(select(reviews.c.id).where(of_theirs))).scalars())
-    for column in (reviews.c.claimed_by, reviews.c.decided_by, review_events.c.actor, versions.c.uploaded_by):
+    for column in (
+        reviews.c.claimed_by,
+        reviews.c.decided_by,
+        review_events.c.actor,
+        versions.c.uploaded_by,
+        switches.c.set_by,
+    ):
         await connection.execute(update(column.table).where(column.in_(names)).values({column.name: alias}))
     for statement in RENAME:
         await connection.execute(text(statement), {"names": names, "alias": alias})

@@ -47,6 +47,13 @@ async def _lived(team: Desk) -> None:
     first = await team.answered("ERR_0042 的 zebra 是什么意思？")
     await team.answered(LEAVE)
     await team.app.store.conversations.feedback(first.id, "cli:lin", True, "zebra helped")
+    run = await team.app.store.runs.latest(first.id)
+    assert run is not None
+    async with transaction(team.app.store.database.engine) as connection:
+        await connection.execute(
+            text("UPDATE runs SET prompts = CAST(:prompts AS jsonb) WHERE id = :id"),
+            {"id": run.id, "prompts": '[{"role": "draft", "counted": 7, "messages": ["zebra"]}]'},
+        )
     review = await team.held(f"{CLAUSE} zebra")
     await team.decide(review, "edit", text="验收合格后 45 日内付款 [1]。zebra")
     await team.ended(review.question_id)
