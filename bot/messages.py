@@ -98,6 +98,11 @@ class Progress:
     text: str = ""  # the rewritten question, or one finished sentence
 
 
+# What code raises over a payload that is not what its platform documents: it is answered as a bad request, which
+# the platform repeats like any failure, and never as a fault of the server.
+MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
+
+
 class ResultUnknown(Exception):
     """Nobody can tell whether the platform took a message, and it cannot be looked up: it is not repeated."""
 

@@ -55,6 +55,10 @@ class RerankFailed(StoreError):
     it does, passages stay in the order that search put them in."""
 
 
+class Unstorable(StoreError, ValueError):
+    """A value that no row can hold, such as a number beyond eight bytes. Nothing was stored or found."""
+
+
 class IngestError(StoreError):
     """The document could not be read.
 
@@ -84,10 +88,13 @@ def is_outage(error: BaseException) -> bool:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the driver's failures to reach the database into `DatabaseUnavailable`; let everything else through."""
+    """Turn the driver's failures to reach the database into `DatabaseUnavailable`, and its refusal of a value into
+    `Unstorable`; let everything else through."""
     try:
         yield
     except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError) as error:
         if is_outage(error):
             raise DatabaseUnavailable from error
+        if isinstance(getattr(error, "orig", error), psycopg.DataError):
+            raise Unstorable from error
         raise

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bot.app import App
 
 PATHS = ("/feishu/events", "/feishu/card")
+BODY_BYTES = 2_000_000  # a message holds 150 kB (docs: im/v1/message/create)
 
 
 def listener_of(app: "App", timing: Timing | None = None) -> Listener | None:
@@ -32,7 +33,9 @@ def beside(site: ASGIApp, listener: Listener) -> ASGIApp:
     """`site` with Feishu's addresses in front: its requests come without cookies or origin, but signed."""
     if not listener.uses_webhook:
         return site
-    events = Starlette(routes=[Route(path, listener.endpoint, methods=["POST"]) for path in PATHS])
+    events = Starlette(
+        routes=[Route(path, listener.endpoint, methods=["POST"]) for path in PATHS], max_body_size=BODY_BYTES
+    )
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         ours = scope["type"] == "http" and scope["path"] in PATHS

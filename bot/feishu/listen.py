@@ -22,9 +22,9 @@ from bot.feishu.commands import Commands
 from bot.feishu.connection import ANSWER_SECONDS, Runner, Takers, Timing
 from bot.feishu.events import Heard, heard
 from bot.feishu.send import FeishuHouse
-from bot.messages import Change, Incoming
+from bot.messages import MALFORMED, Change, Incoming
 from store.conversations import TERMINAL, QuestionRow
-from store.errors import NotFound, StoreError
+from store.errors import DatabaseUnavailable, NotFound, StoreError
 from store.queue import Retry
 from store.text import language as language_of
 
@@ -36,7 +36,6 @@ log = structlog.get_logger(__name__)
 JOB = "feishu_event"
 ASIDE = "aside:"  # switch of a conversation in which people talk to each other
 TRYING = Retry(attempts=5, initial_seconds=0.5, longest_seconds=10.0)
-WATCH_SECONDS = 5.0
 TELL_SECONDS = 60.0
 TOPICS_MOST = 5_000
 
@@ -90,9 +89,10 @@ class Listener:
         self._app.health["feishu"] = self.runner.unwell
         self.runner.start()
         said, told = "-", 0.0
+        watch = (self._timing or Timing()).grace / 9
         try:
             while True:
-                await asyncio.sleep(WATCH_SECONDS)
+                await asyncio.sleep(watch)
                 problem = self.runner.unwell()
                 if problem:
                     log.error("feishu.deaf", why=problem)
@@ -129,6 +129,13 @@ class Listener:
         except webhook.Forged as error:
             log.warning("feishu.forged", what=str(error))
             return Response(status_code=401)
+        try:
+            return await self._taken(found)
+        except MALFORMED as error:
+            log.error("feishu.malformed", error=type(error).__name__)
+            return Response(status_code=400)
+
+    async def _taken(self, found: dict[str, Any]) -> Response:
         if found.get("type") == "url_verification":
             return JSONResponse({"challenge": found.get("challenge")})
         if events.type_of(found) == events.CLICK:
@@ -138,7 +145,7 @@ class Listener:
                 await self._app.store.arrivals.accept(
                     "feishu", events.key_of(found), found, task=JOB, lock=events.lock_of(found)
                 )
-        except StoreError as error:
+        except DatabaseUnavailable as error:
             log.error("feishu.not_taken", error=type(error).__name__)
             return Response(status_code=503)
         return JSONResponse({})

@@ -15,6 +15,8 @@ from typing import Any
 
 from Crypto.Cipher import AES
 
+from bot.messages import MALFORMED
+
 WINDOW = 300.0  # seconds, either way
 BLOCK = 16
 
@@ -30,8 +32,9 @@ def opened(body: bytes, headers: Mapping[str, str], key: str, token: str, now: f
     The challenge comes unsigned: that it is encrypted with our key is its proof.
     """
     found = _decrypted(body, key)
-    given = found.get("token") or (found.get("header") or {}).get("token") or ""
-    if token and not hmac.compare_digest(token.encode(), str(given).encode()):
+    header = found.get("header")
+    given = found.get("token") or (header.get("token") if isinstance(header, dict) else "") or ""
+    if token and not hmac.compare_digest(token.encode(), str(given).encode("utf-8", "replace")):
         raise Forged("token")
     if found.get("type") == "url_verification":
         return found
@@ -49,7 +52,7 @@ def opened(body: bytes, headers: Mapping[str, str], key: str, token: str, now: f
 def _decrypted(body: bytes, key: str) -> dict[str, Any]:
     try:
         found = json.loads(_plain(body, key))
-    except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
+    except (*MALFORMED, binascii.Error) as error:
         raise Forged("not encrypted with our key") from error
     if not isinstance(found, dict):
         raise Forged("not encrypted with our key")

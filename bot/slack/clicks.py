@@ -352,7 +352,7 @@ class Clicks:
         answer = await self._try(opening, trigger_id=body["trigger_id"], view=view)
         await ack()
         if answer is None:
-            await self._answer(body, self._words(self._language, "slack.failed"))
+            self._later(self._answer(body, self._words(self._language, "slack.failed")))
             return None
         shown: Mapping[str, Any] = answer["view"]
         return shown

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bot.app import App
 
 PATH = "/slack/events"
+BODY_BYTES = 2_000_000  # a view with all that its fields may hold is some 300 kB
 DEAF = "nothing reaches this process from Slack: see `signoff doctor`"
 
 
@@ -34,7 +35,7 @@ def socket(listener: Listener) -> list[Coroutine[Any, Any, None]]:
 
 def beside(site: ASGIApp, listener: Listener) -> ASGIApp:
     """`site` with /slack/events in front: Slack's requests come without cookies or origin, but signed."""
-    events = Starlette(routes=[Route(PATH, listener.endpoint, methods=["POST"])])
+    events = Starlette(routes=[Route(PATH, listener.endpoint, methods=["POST"])], max_body_size=BODY_BYTES)
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         ours = scope["type"] == "http" and scope["path"] == PATH

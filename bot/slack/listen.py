@@ -7,6 +7,7 @@ returned; when it raises (the database is down) nothing is acknowledged and Slac
 import asyncio
 import logging
 import re
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bot.messages import Change, Incoming, NotTaken
+from bot.messages import MALFORMED, Change, Incoming, NotTaken
 from bot.slack.clicks import Clicks
 from bot.slack.commands import Commands
 from bot.slack.doctor import review_channels
 from bot.slack.events import ADD, Heard, heard
 from bot.slack.render import first_sentence
 from bot.slack.send import SlackHouse
+from bot.slack.signature import signed
 from bot.slack.socket import Connection
 from store.conversations import TERMINAL, QuestionRow
 from store.errors import NotFound
@@ -121,7 +123,15 @@ class Listener:
 
     async def endpoint(self, request: Request) -> Response:
         """Signed HTTP: POST /slack/events takes events, clicks and commands."""
-        response: Response = await AsyncSlackRequestHandler(self.bolt).handle(request)
+        secret = self._settings.signing_secret.get_secret_value() if self._settings.signing_secret else ""
+        if not signed(await request.body(), request.headers, secret, time.time()):
+            log.warning("slack.forged")
+            return Response(status_code=401)
+        try:
+            response: Response = await AsyncSlackRequestHandler(self.bolt).handle(request)
+        except MALFORMED as error:
+            log.error("slack.malformed", error=type(error).__name__, at=_where(error))
+            return Response(status_code=400)
         return response
 
     async def finish(self) -> None:
@@ -386,8 +396,9 @@ async def _acknowledged(ack: Any) -> None:
 
 async def _failed(error: Exception, body: dict[str, Any]) -> BoltResponse:
     """Not acknowledged: Slack repeats an event, and shows a warning for a click."""
-    log.error("slack.failed", error=type(error).__name__, payload=body.get("event_id"), at=_where(error))
-    return BoltResponse(status=503, body="")
+    event = body.get("event_id") if isinstance(body, dict) else None
+    log.error("slack.failed", error=type(error).__name__, payload=event, at=_where(error))
+    return BoltResponse(status=400 if isinstance(error, MALFORMED) else 503, body="")
 
 
 async def _logged(work: Awaitable[Any]) -> None:

@@ -82,7 +82,12 @@ def from_us(headers: Headers) -> bool:
     if site is not None and site not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
-    return origin is None or (origin != "null" and urlsplit(origin).netloc == headers.get("host", ""))
+    if origin is None:
+        return True
+    try:
+        return origin != "null" and urlsplit(origin).netloc == headers.get("host", "")
+    except ValueError:  # brackets that are no address
+        return False
 
 
 def _name(host: str) -> str:

@@ -22,7 +22,7 @@ from bot.web.pages import FOLDER, Pages, Said
 from bot.web.people import People
 from bot.web.send import Broadcast
 from bot.web.visitor import KEY, Visitor, Visitors, give_cookie, preferred, visitor, with_language
-from store.errors import DatabaseUnavailable, NotFound, StoreError
+from store.errors import DatabaseUnavailable, NotFound, StoreError, Unstorable
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -81,6 +81,7 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
         exception_handlers={
             HTTPException: refused,
             NotFound: not_found,
+            Unstorable: not_found,
             DatabaseUnavailable: unavailable,
             Exception: failed,
         },
