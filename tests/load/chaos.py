@@ -187,7 +187,10 @@ async def _kill_often(run: Run, kills: int, every: float, chance: random.Random)
     began, after = time.monotonic(), []
     for number in range(kills):
         await asyncio.sleep(max(0.0, began + (number + chance.uniform(0.3, 0.7)) * every - time.monotonic()))
-        after.append(asyncio.create_task(_kill(run, chance.choice(run.fleet.processes))))
+        # One of those that serve, and never the last: what is still starting has nothing to lose.
+        while len(serving := [p for p in run.fleet.processes if listens(p.port)]) < min(2, run.fleet.size):
+            await asyncio.sleep(0.1)
+        after.append(asyncio.create_task(_kill(run, chance.choice(serving))))
     return list(await asyncio.gather(*after))
 
 

@@ -123,6 +123,8 @@ class Fleet:
     size: int = 1
     transport: str = "socket"
     model: OpenAIServer | None = None
+    options: Sequence[str] = ()  # further ones of `signoff serve`
+    variables: Mapping[str, str] = field(default_factory=dict)  # further ones of the environment
     processes: list[Serving] = field(default_factory=list)
 
     async def __aenter__(self) -> Self:
@@ -148,7 +150,7 @@ class Fleet:
     def start(self, process: Serving) -> None:
         process.starts += 1
         process.pid = self.starter.start(
-            ["serve", "--home", str(self.folder), "--port", str(process.port)],
+            ["serve", "--home", str(self.folder), "--port", str(process.port), *self.options],
             self._environment(),
             self.log_of(process),
         )
@@ -200,6 +202,7 @@ class Fleet:
             names.append("SLACK_APP_TOKEN")
         environment = clean_environment() | {name: known[name] for name in names}
         environment |= {"SIGNOFF_HOME": str(self.folder), "SIGNOFF_DATABASE_URL": self.database}
+        environment |= self.variables
         if self.model is not None:
             for role in ("LLM", "EMBEDDING"):
                 environment |= {
