@@ -8,7 +8,7 @@ from store.chunks import NewChunk
 from store.embedding import Embedder
 from store.errors import IngestError
 from store.ingest import reading
-from store.ingest.formats import Converted, Format, Limits, Report, detect
+from store.ingest.formats import Converted, Limits, Report, detect
 from store.ingest.split import Profile, SplitSettings, guess_profile, split
 
 __all__ = ["IngestSettings", "Preview", "cleaned", "converted", "cut", "preview"]
@@ -70,12 +70,7 @@ def cleaned(converted: Converted) -> Converted:
 def converted(data: bytes, name: str, limits: Limits, report: Report, media_type: str = "") -> Converted:
     """The file as clean Markdown. Blocks: call it in a thread. Raises `IngestError`."""
     kind = detect(data, name, limits, media_type)
-    read = reading.read if kind.apart else _here
-    return cleaned(read(kind, data, name, limits, report))
-
-
-def _here(kind: Format, data: bytes, name: str, limits: Limits, report: Report) -> Converted:
-    return kind.read(data, name, limits, report)
+    return cleaned(reading.read_safely(kind, data, name, limits, report))
 
 
 def cut(

@@ -13,7 +13,7 @@ __all__ = ["FORMATS", "Clean", "Convert", "Converted"]
 
 @component
 class Convert:
-    """Reads one kind of file, in a process of its own where a library does it."""
+    """Reads one kind of file, in another process where that is not quick and safe."""
 
     def __init__(self, kind: Format, limits: Limits, report: Report) -> None:
         self.kind = kind
@@ -23,9 +23,8 @@ class Convert:
     @component.output_types(converted=Converted)
     def run(self, data: bytes, name: str) -> dict[str, Any]:
         """Raises `IngestError`."""
-        if self.kind.apart:
-            return {"converted": reading.read(self.kind, data, name, self.limits, self.report)}
-        return {"converted": self.kind.read(data, name, self.limits, self.report)}
+        read = reading.read_safely(self.kind, data, name, self.limits, self.report)
+        return {"converted": read}
 
 
 @component

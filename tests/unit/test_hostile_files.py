@@ -176,3 +176,12 @@ def test_a_fault_nobody_foresaw_is_ours_and_the_next_file_is_read() -> None:
     with pytest.raises(IngestError, match="internal: AttributeError"):
         reading.read(BY_NAME["docx"], GOOD, 7, Limits(), silent)  # type: ignore[arg-type]
     assert reading.read(BY_NAME["docx"], GOOD, "a.docx", Limits(), silent).markdown == "Ten days a year.\n"
+
+
+def test_text_written_to_hold_expressions_up_is_given_up() -> None:
+    """Comments that never end take our own cleaning for ever: it, too, happens where it can be ended."""
+    slow = b"<!-- " * 1_000_000
+    with pytest.raises(IngestError, match=r"too_slow: 0\.3 s"):
+        reading.read_safely(BY_NAME["markdown"], slow, "a.md", Limits(seconds=0.3), silent)
+    small = reading.read_safely(BY_NAME["markdown"], b"# A\n\nText.\n", "a.md", Limits(seconds=0.3), silent)
+    assert small.title == "A"
