@@ -1,5 +1,6 @@
 """`signoff policy test`: past questions under the rules as they are now, and what would change."""
 
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from bot.cli.session import Home, Json, dump, opened, run
 from rag_graph.contracts import Draft, Question
 from rag_graph.policy import decide
 from store.conversations import ConversationRow, QuestionRow
+from store.reviews import ReviewRow
 
 cli = typer.Typer(help="Review rules.", no_args_is_help=True)
 Last = Annotated[int, typer.Option("--last", min=1, max=10_000, help="How many of the latest questions.")]
@@ -51,7 +53,7 @@ async def _replayed(app: App, last: int) -> list[dict[str, Any]]:
     for row in await app.store.conversations.latest(last):
         reviews = await app.store.reviews.for_question(row.id)
         conversation = await app.store.conversations.get(row.conversation_id)
-        made = Draft.from_json(reviews[0].draft) if reviews else await _sent(app, row, conversation)
+        made = _reviewed(reviews[0]) if reviews else await _sent(app, row, conversation)
         if made is None:
             continue
         execution = await app.store.runs.latest(row.id)
@@ -72,6 +74,12 @@ async def _replayed(app: App, last: int) -> list[dict[str, Any]]:
             }
         )
     return replayed
+
+
+def _reviewed(review: ReviewRow) -> Draft:
+    """The first draft that was held; a review's row says more beside it than a draft has places for."""
+    known = {field.name for field in fields(Draft)}
+    return Draft.from_json({name: value for name, value in review.draft.items() if name in known})
 
 
 async def _sent(app: App, row: QuestionRow, conversation: ConversationRow) -> Draft | None:
