@@ -176,22 +176,22 @@ def _bm25(cut: Sequence[Piece], questions: Sequence[str]) -> list[list[Piece]]:
 
 
 def at_equal_iou(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each peer our recall at the peer's IoU, between our two nearest sizes; None beyond them."""
+    """For each peer our recall at the peer's IoU, between our two nearest sizes; beyond them at our nearest, `at`."""
     own = sorted((row["iou"], row["recall"]) for row in rows if row["chunker"].startswith("ours"))
     compared = []
     for row in rows:
-        if row["chunker"].startswith("ours"):
-            continue
-        inside = own[0][0] <= row["iou"] <= own[-1][0]
-        recall = float(np.interp(row["iou"], [x for x, _ in own], [y for _, y in own])) if inside else None
-        compared.append(
-            {
-                "peer": row["chunker"],
-                "iou": row["iou"],
-                "recall": row["recall"],
-                "ours": None if recall is None else round(recall, 4),
-            }
-        )
+        if not row["chunker"].startswith("ours"):
+            at = min(max(row["iou"], own[0][0]), own[-1][0])
+            recall = float(np.interp(at, [x for x, _ in own], [y for _, y in own]))
+            compared.append(
+                {
+                    "peer": row["chunker"],
+                    "iou": row["iou"],
+                    "recall": row["recall"],
+                    "ours": round(recall, 4),
+                    "at": at,
+                }
+            )
     return compared
 
 
@@ -227,8 +227,8 @@ def page(written: Mapping[str, Any]) -> str:
         )
 
     equal = "; ".join(
-        f"{row['peer'].split(' (')[0]} (IoU {row['iou']:.3f}) {row['recall']:.3f}, ours "
-        + (f"{row['ours']:.3f}" if row["ours"] is not None else "not measured there")
+        f"{row['peer'].split(' (')[0]} (IoU {row['iou']:.3f}) {row['recall']:.3f}, ours {row['ours']:.3f}"
+        + ("" if row["at"] == row["iou"] else f" at {row['at']:.3f}")
         for row in written["at_equal_iou"]
     )
     cut = written["config"]["characters"]

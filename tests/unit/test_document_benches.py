@@ -21,7 +21,7 @@ def test_cells_are_compared_by_their_words() -> None:
 
 
 def test_recall_is_compared_at_the_peers_iou() -> None:
-    """Between our two nearest sizes, and not beyond them."""
+    """Between our two nearest sizes; beyond them our nearest stands for itself."""
     rows = [
         {"chunker": "ours 1", "iou": 0.02, "recall": 0.9},
         {"chunker": "ours 2", "iou": 0.04, "recall": 0.7},
@@ -29,7 +29,8 @@ def test_recall_is_compared_at_the_peers_iou() -> None:
         {"chunker": "wide", "iou": 0.01, "recall": 0.95},
     ]
     peer, wide = at_equal_iou(rows)
-    assert (peer["ours"], wide["ours"]) == (0.8, None)
+    assert (peer["ours"], peer["at"]) == (0.8, 0.03)
+    assert (wide["ours"], wide["at"]) == (0.9, 0.02)
 
 
 def test_the_peers_say_where_their_pieces_stand() -> None:
