@@ -154,7 +154,9 @@ class Stream:
             except (NotTaken, OSError) as error:
                 log.info("progress.lost", error=str(error))
                 closed = isinstance(error, Refused) and error.code in CLOSED
-                self.streaming = self.streaming and not closed
+                if closed:  # what it did not take is shown by replacing the card
+                    self.streaming = False
+                    self._news.set()
                 self._dead = self._dead or (isinstance(error, NotTaken) and not closed)
             await asyncio.sleep(GAP)
         await self._tidy()
@@ -164,7 +166,7 @@ class Stream:
             await self._seen()
         if self._dead or len(self._sentences) == self._shown:
             return
-        text = self._text()
+        count, text = len(self._sentences), self._text()  # more may come while this is on its way
         if len(text.encode()) > STREAM_BYTES:
             return
         if self.cards is None:
@@ -172,6 +174,8 @@ class Stream:
             self.streaming, self._began = True, time.monotonic()
         elif self.streaming and time.monotonic() - self._began > ROLL_OVER:
             await self._close()
+            self._news.set()
+            return
         elif self.streaming:
             await self.cards.content(text)
         elif time.monotonic() - self._last > WHOLE_GAP:
@@ -180,7 +184,7 @@ class Stream:
         else:
             self._news.set()
             return
-        self._shown = len(self._sentences)
+        self._shown = count
 
     async def _seen(self) -> None:
         """A reaction on the question; without its permission none."""

@@ -102,11 +102,8 @@ class Team:
                 assert not any(draft in text for text in outside)
             for message in world["messages"]:
                 shown = str(message["shown"])
-                if (
-                    message["chat_id"] == REVIEW
-                    and review.state != "pending"
-                    and review.version_hash in shown
-                ):
+                handle = f"'review': {review.id}, 'version': '{review.version_hash}'"
+                if message["chat_id"] == REVIEW and review.state != "pending" and handle in shown:
                     assert "'do': 'approve'" not in shown
 
 
@@ -145,18 +142,23 @@ async def feishu_team(
     *,
     transport: str = "connection",
     without: Sequence[str] = (),
+    callbacks: Sequence[str] | None = None,
     parts: Parts | None = None,
     queues: Sequence[str] = ("answers",),
     resume: Team | None = None,
     timing: Timing = QUICK,
     **more: Any,
 ) -> AsyncIterator[Team]:
-    """The application at work, its handbook published, connected over `transport` (connection or webhook). `without`
-    leaves permissions out of the manifest; `resume` restarts what `Team` was, in the same tenant."""
+    """The application at work, its handbook published, connected over `transport` (connection or webhook).
+
+    `without` leaves permissions out of the manifest, `callbacks` names those that are subscribed to; `resume` restarts
+    what `Team` was, in the same tenant."""
     content = Manifest.read(ROOT / "manifests" / "feishu.yaml").content
     permissions = content["permissions"]
     permissions["needed"] = [p for p in permissions["needed"] if p not in without]
     permissions["better"] = {p: why for p, why in permissions["better"].items() if p not in without}
+    if callbacks is not None:
+        content["callbacks"]["subscribed"] = list(callbacks)
     if resume is None:
         given = await feishu.reset(content)
     else:
