@@ -68,9 +68,11 @@ class Cards:
             if row.kind == "card" and row.state == "sent":
                 if row.content["meta"].get("moved"):
                     continue  # too old to be changed, and it has no button left
-                await self._deliverer.redraw(row, card(review, question, _place(row), self._language))
+                shown = card(review, question, _place(row), self._language)
+                await self._deliverer.redraw(row, shown, wait=False)
             elif row.kind == "held" and row.state == "sent":
-                await self._deliverer.redraw(row, notice(Reply.from_json(row.content), review))
+                told = notice(Reply.from_json(row.content), review)
+                await self._deliverer.redraw(row, told, wait=False)
 
     async def ageing(self, now: datetime) -> list[int]:
         """Pending reviews with a card that its platform will soon not let us change any more."""

@@ -26,6 +26,10 @@ class Refused(NotDelivered):
     """The platform will never take the message. Those who run Signoff have been told."""
 
 
+class Crowded(Exception):
+    """The platform bears no update just now; try again in some seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alerts:
     """Where those who run Signoff are told what could be told to nobody else: principals of channels, in the
@@ -109,17 +113,21 @@ class Deliverer:
                 message_id = await self._platforms[row.platform].send(row.purpose, address, reply)
         return message_id
 
-    async def redraw(self, row: DeliveryRow, reply: Reply) -> None:
+    async def redraw(self, row: DeliveryRow, reply: Reply, *, wait: bool = True) -> None:
         """Show `reply` in place of a sent message, unless it says that already: of several changes that wait their
         turn the latest is drawn, once. What cannot be changed any more is told to those who run Signoff.
 
-        Raises `OSError` or `TimeoutError` for what may pass; nothing is stored then, and repeating it is harmless.
+        Raises `OSError` or `TimeoutError` for what may pass, and without `wait` `Crowded`; nothing is stored then, and
+        repeating it is harmless.
         """
         content = reply.to_json()
         if row.content == content:
             return
         if row.message_id is not None:
-            await self._pace.turn(row.platform, "update", channel=_place(row), message=row.message_id)
+            place, message = _place(row), row.message_id
+            if not wait and not self._pace.free(row.platform, "update", channel=place, message=message):
+                raise Crowded
+            await self._pace.turn(row.platform, "update", channel=place, message=message)
             try:
                 await self._platforms[row.platform].update(row.message_id, row.address, reply)
             except NotTaken as error:

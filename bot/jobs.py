@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from bot.deliver import Crowded
 from rag_graph.contracts import RunLost
 from store.errors import NotFound
 from store.queue import Queue, Retry
@@ -19,6 +20,8 @@ log = structlog.get_logger(__name__)
 HOPELESS = (TypeError, AttributeError, LookupError, AssertionError, NotImplementedError, RunLost)
 # Five tries over about a minute. What still fails then is told to the asker; the run's reference finds the log.
 ANSWERING = Retry(attempts=5, initial_seconds=1.0, longest_seconds=20.0, hopeless=HOPELESS)
+# Slack bears fifty updates a minute; what waited is drawn once, as it is then.
+CROWDED_SECONDS = 3.0
 # What it sends has a row that is found again a minute later, so that it holds up nothing.
 SENDING = Retry(attempts=1)
 # An embedding endpoint that is away for some minutes costs patience, not the document.
@@ -58,6 +61,13 @@ def _register_answering(queue: Queue, app: "App") -> None:
     async def remember(question_id: str) -> None:
         await _quietly_gone(app.asking.remember(question_id), question=question_id)
 
+    queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
+    queue.task("remember", remember, retry=ANSWERING)
+    _register_reviews(queue, app)
+    _register_sending(queue, app)
+
+
+def _register_reviews(queue: Queue, app: "App") -> None:
     async def resume(review_id: int) -> None:
         await _quietly_gone(app.reviewing.resume(review_id), review=review_id)
 
@@ -65,16 +75,22 @@ def _register_answering(queue: Queue, app: "App") -> None:
         await _quietly_gone(app.reviewing.give_up(review_id), review=review_id)
 
     async def redraw(review_id: int) -> None:
-        await _quietly_gone(app.cards.redraw(review_id), review=review_id)
+        try:
+            await _quietly_gone(app.cards.redraw(review_id), review=review_id)
+        except Crowded:
+            # Waiting in here would keep one of the few places from somebody who waits for an answer.
+            again = {"review_id": review_id}
+            await queue.defer("redraw", again, lock=f"card:{review_id}", schedule_in=CROWDED_SECONDS)
 
     async def redraw_failed(review_id: int) -> None:
         await _quietly_gone(app.cards.give_up(review_id), review=review_id)
 
-    queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
-    queue.task("remember", remember, retry=ANSWERING)
+    async def renew(review_id: int) -> None:
+        await _quietly_gone(app.cards.renew(review_id, datetime.now(UTC)), review=review_id)
+
     queue.task("resume", resume, retry=ANSWERING, exhausted=resume_failed)
     queue.task("redraw", redraw, retry=ANSWERING, exhausted=redraw_failed)
-    _register_sending(queue, app)
+    queue.task("renew", renew, retry=SENDING)
 
 
 def _register_sending(queue: Queue, app: "App") -> None:
@@ -86,11 +102,6 @@ def _register_sending(queue: Queue, app: "App") -> None:
 
     async def resend(delivery_id: int) -> None:
         await _quietly_gone(app.outbox.resend(delivery_id), delivery=delivery_id)
-
-    async def renew(review_id: int) -> None:
-        await _quietly_gone(app.cards.renew(review_id, datetime.now(UTC)), review=review_id)
-
-    queue.task("renew", renew, retry=SENDING)
 
     async def forget(conversation_id: str, question_id: str) -> None:
         await app.erasing.checkpoints(conversation_id, question_id)

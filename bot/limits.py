@@ -65,9 +65,17 @@ class Pace:
 
     async def turn(self, platform: str, method: Method, *, channel: str = "", message: str = "") -> None:
         """Return when this call may go out."""
+        for limiter in self._which(platform, method, channel, message):
+            await limiter.acquire()
+
+    def free(self, platform: str, method: Method, *, channel: str = "", message: str = "") -> bool:
+        """Whether it may go out at once."""
+        return all(limiter.has_capacity() for limiter in self._which(platform, method, channel, message))
+
+    def _which(self, platform: str, method: Method, channel: str, message: str) -> list[AsyncLimiter]:
         of = {"channel": channel, "message": message, "platform": platform}
-        for rate in self._paces.get(platform, {}).get(method, ()):
-            await self._limiter((platform, method, rate.seconds, of[rate.of]), rate).acquire()
+        rates = self._paces.get(platform, {}).get(method, ())
+        return [self._limiter((platform, method, rate.seconds, of[rate.of]), rate) for rate in rates]
 
     def _limiter(self, key: tuple[str, str, float, str], rate: Rate) -> AsyncLimiter:
         limiter = self._limiters.setdefault(key, AsyncLimiter(rate.most, rate.seconds))

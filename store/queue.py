@@ -23,6 +23,8 @@ __all__ = ["ANSWERS", "INGEST", "Queue", "Retry", "Timing", "build_queue"]
 ANSWERS = "answers"  # answer, resume, remember, deliver
 INGEST = "ingest"
 CONCURRENCY: Mapping[str, int] = {ANSWERS: 8, INGEST: 2}
+# Locks under which whatever comes later may wait as well: a card is drawn as it is when its time has come.
+PATIENT_LOCKS = ("card:",)
 # Tries beyond `Retry.attempts` that a job gets when it kills its worker each time (out of memory, say).
 CRASHES = 20
 
@@ -150,7 +152,7 @@ class Queue:
         keeps every later job of its lock waiting with it. Raises `ValueError` otherwise. A higher `priority` goes
         before all others.
         """
-        if schedule_in is not None and not lock.startswith(f"{task}:"):
+        if schedule_in is not None and not lock.startswith((f"{task}:", *PATIENT_LOCKS)):
             raise ValueError(
                 f"a scheduled {task!r} would hold up every later job of {lock!r}; lock it '{task}:…'"
             )

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from bot.app import Parts, open_app
+from bot.limits import Pace, Rate
 from bot.messages import Action, Incoming, NotTaken, Platform, ResultUnknown
 from bot.settings import Operations, Review, Settings
 from store import Store
@@ -294,3 +295,28 @@ async def test_row_15_killed_while_sending_there_is_one_row(both: Two) -> None:
     assert (row.state, both.east.attempts) == ("sent", ["answer:q", "answer:q"])
     assert both.east.places[row.message_id or ""]["again"] is True
     assert await both.team.app.deliverer.deliver(message) == row
+
+
+async def test_a_crowded_platform_keeps_no_place_from_an_answer(database_url: str, tmp_path: Path) -> None:
+    """Cards that have to wait for their turn leave the queue to questions, and are drawn as they are when it comes."""
+    pace = Pace({"west": {"update": (Rate(1, 4.0, "platform"),)}})
+    async with two(database_url, tmp_path) as both:
+        app = both.team.app
+        app.deliverer._pace = pace
+        for name in ("raj", "lin"):
+            await app.store.people.link(f"west:{name}", f"east:{name}", by="cli:admin")
+        reviews = [
+            await both.team.review_of(await both.ask(CLAUSE, asker=f"east:a{n}"), 1) for n in range(10)
+        ]
+        await both.shown(both.west, "card", 10)
+        for review in reviews:
+            assert await both.click(review, "west:raj", "claim") == "claimed"
+        assert (await both.team.ended(await both.ask(LEAVE))).state == "answered"
+        claimed = [reply for reply in both.west.shown("card") if reply.meta["claimed_by"]]
+        assert len(claimed) <= 5
+        both.team.app.deliverer._pace = Pace({})
+
+        async def drawn() -> bool:
+            return all(reply.meta["claimed_by"] for reply in both.west.shown("card"))
+
+        await both.team.wait(drawn, "all cards to be drawn")
