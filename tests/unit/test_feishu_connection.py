@@ -61,7 +61,7 @@ def test_nothing_of_it_is_loaded_without_feishu() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_it_is_loaded_within_the_start_up_budget() -> None:
+def test_trap_34_it_is_loaded_within_the_start_up_budget() -> None:
     """The whole house within 20 seconds, warnings as errors, nothing printed, the loop that runs left alone."""
     script = (
         "import asyncio, warnings; warnings.simplefilter('error')\n"

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from Crypto.Cipher import AES
 
 from bot.feishu import events, webhook
 from bot.feishu.people import Identity
+from bot.settings import SettingsError, load_settings
 
 OURS = Identity("ou_bot", "signoff", "736588c9260f175d")
 
@@ -194,3 +196,51 @@ def test_the_verification_token_counts_too() -> None:
     body = sealed({"type": "url_verification", "challenge": "c", "token": "another"})
     with pytest.raises(webhook.Forged, match="token"):
         webhook.opened(body, {}, KEY, TOKEN, NOW)
+
+
+def test_trap_37_two_bots_of_one_group_do_not_take_each_others_messages() -> None:
+    """Both hear the same message id: the key of what was heard has the app's id before it."""
+    ours, theirs = received(), received()
+    theirs["header"]["app_id"] = "cli_another"
+    assert events.key_of(ours) != events.key_of(theirs)
+    heard = events.heard(ours, OURS)
+    assert heard is not None
+    assert heard.key == events.key_of(ours)
+
+
+@pytest.mark.parametrize(
+    ("given", "domain", "webhook"),
+    [
+        ({}, "https://open.feishu.cn", False),
+        ({"FEISHU_DOMAIN": "lark"}, "https://open.larksuite.com", False),
+        ({"FEISHU_DOMAIN": "Lark", "FEISHU_ENCRYPT_KEY": "k"}, "https://open.larksuite.com", True),
+        ({"FEISHU_DOMAIN": "https://open.example.com/"}, "https://open.example.com", False),
+    ],
+)
+def test_trap_46_lark_is_another_address_and_http_another_way_in(
+    tmp_path: Path, given: dict[str, str], domain: str, webhook: bool
+) -> None:
+    """feishu, lark or a URL; where the long connection is not to be had, an encrypt key opens the HTTP door."""
+    settings = load_settings(tmp_path, {"FEISHU_APP_ID": "cli_1", "FEISHU_APP_SECRET": "s", **given})
+    assert settings.feishu is not None
+    assert (settings.feishu.domain, settings.feishu.uses_webhook) == (domain, webhook)
+    assert "SecretStr('**********')" in repr(settings.feishu)
+
+
+@pytest.mark.parametrize(
+    ("given", "toml", "said"),
+    [
+        ({"FEISHU_APP_ID": "cli_1"}, "", "FEISHU_APP_SECRET"),
+        ({"FEISHU_APP_ID": "cli_1", "FEISHU_APP_SECRET": "s", "FEISHU_DOMAIN": "http://x"}, "", "domain"),
+        (
+            {"FEISHU_APP_ID": "cli_1", "FEISHU_APP_SECRET": "s"},
+            '[feishu]\ntransport = "webhook"\n',
+            "FEISHU_ENCRYPT_KEY",
+        ),
+    ],
+)
+def test_half_a_set_up_does_not_start(tmp_path: Path, given: dict[str, str], toml: str, said: str) -> None:
+    """A missing secret, an address without TLS, an HTTP door without its key: named, and nothing starts."""
+    (tmp_path / "signoff.toml").write_text(toml, encoding="utf-8")
+    with pytest.raises(SettingsError, match=said):
+        load_settings(tmp_path, given)
