@@ -45,6 +45,18 @@ class Cards:
                 later = error
         if later is not None:
             raise later
+        await self._catch_up(review.id)
+
+    async def _catch_up(self, review_id: int) -> None:
+        """Draw anew what was decided while nobody knew that its card had arrived: the redrawing that a decision orders
+        passes by a card whose sending is not confirmed, and people see it all the same."""
+        review = await current(self._store, await self._store.reviews.get(review_id))
+        question = await self._store.conversations.question(review.question_id)
+        for row in await self._store.deliveries.for_review(review_id):
+            drawn = row.kind == "card" and row.state == "sent" and not row.content["meta"].get("moved")
+            if drawn and row.content != card(review, question, _place(row), self._language).to_json():
+                await self._store.queue.defer("redraw", {"review_id": review_id}, lock=f"card:{review_id}")
+                return
 
     async def _post(self, review: ReviewRow, question: QuestionRow, place: str) -> None:
         platform, channel = place.split(":", 1)
