@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rag_graph.contracts import ModelUnavailable, Turn
-from store.errors import StoreError
+from store.errors import RerankFailed, StoreError
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -26,6 +26,7 @@ async def examine(app: "App") -> list[Finding]:
         ("database", _database),
         ("knowledge", _knowledge),
         ("embedding", _embedding),
+        ("reranker", _reranker),
         ("model", _model),
         ("reviewers", _reviewers),
         ("queue", _queue),
@@ -104,6 +105,17 @@ async def _embedding(app: "App") -> Finding:
         )
     calibrated = "calibrated" if space is not None and space.calibration else "uncalibrated"
     return Finding("embedding", True, f"{embedder.model}, {embedder.dimension} dimensions, {calibrated}")
+
+
+async def _reranker(app: "App") -> Finding:
+    reranker = app.store.search.reranker
+    if reranker is None:
+        return Finding("reranker", True, "none configured: passages stay in the order of the search")
+    try:
+        await reranker.scores("ping", ["pong", "ping"])
+    except RerankFailed as error:
+        return Finding("reranker", False, f"{reranker.model} does not answer", str(error))
+    return Finding("reranker", True, reranker.model)
 
 
 async def _model(app: "App") -> Finding:

@@ -103,6 +103,11 @@ class Searcher:
         self._reaches: Recent[Hashable, Reach] = Recent(REMEMBERED_READERS)
         self._results: Recent[Hashable, SearchResult] = Recent(self._settings.remembered)
 
+    @property
+    def reranker(self) -> Reranker | None:
+        """What puts the first passages in order, if anything does."""
+        return self._reranker
+
     async def search(
         self,
         query: str,

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from bot.app import App, Parts, open_app
-from bot.doctor import Finding
+from bot.doctor import Finding, examine
 from bot.low_recall import Asked, examine_question
 from bot.settings import Settings
 from store.embedding import NoEmbedder
+from store.reranking import EndpointReranker
 from tests.embedder import HashEmbedder
+from tests.emulators.reranker import KEY, MODEL, RerankServer
 from tests.knowledge import publish
 
 
@@ -93,3 +95,18 @@ async def test_it_is_said_in_the_readers_language(app: App) -> None:
     """The same steps in Chinese."""
     findings = await found(app, "annual leave", language="zh")
     assert list(findings) == ["已收录", "有权阅读", "按语义", "按词语", "足够相近", "没有切断", "足够把握"]
+
+
+async def test_a_reranker_that_does_not_answer_is_found(
+    database_url: str, tmp_path: Path, embedder: HashEmbedder
+) -> None:
+    """The doctor asks it for the smallest real judgement, and names the settings to check."""
+    settings = Settings(home=tmp_path, config=tmp_path / "signoff.toml")
+    async with RerankServer().running() as server:
+        reranker = EndpointReranker(server.url, KEY, MODEL)
+        async with open_app(settings, database_url, Parts(embedder=embedder, reranker=reranker)) as opened:
+            assert {f.name: f.ok for f in await examine(opened)}["reranker"]
+            server.status = 503
+            finding = next(f for f in await examine(opened) if f.name == "reranker")
+    assert not finding.ok
+    assert "SIGNOFF_RERANK_BASE_URL" in finding.remedy
