@@ -15,6 +15,7 @@ from bot.web.pages import Block, Said
 from bot.web.shelf_views import Failure
 from bot.web.visitor import visitor
 from store.errors import IngestError
+from store.ingest.formats import SUFFIXES
 from store.text import clean
 
 MOST_FILES = 200
@@ -122,6 +123,7 @@ async def _shelves_page(
         refused=refused,
         swap=False,
         limit=site.app.settings.ingest.max_megabytes,
+        kinds=",".join(SUFFIXES),
         collections=names,
         collection=names[0] if len(names) == 1 else "general",
         blocks=site.pages.blocks(request, await _shelves(request, site)),
