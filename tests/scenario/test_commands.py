@@ -107,6 +107,14 @@ def test_the_whole_job_from_a_terminal(terminal: Terminal) -> None:
     assert late.returncode == 1
     assert "cli:reviewer was faster: approved" in late.stdout
 
+    assert terminal.json("policy", "test") == {"questions": 2, "changed": []}
+    with (terminal.home / "signoff.toml").open("a") as settings:
+        settings.write('\n[[review.rules]]\nname = "staff"\ncollections = ["hr"]\naction = "hold"\n')
+    (changed,) = terminal.json("policy", "test")["changed"]
+    assert (changed["question_id"], changed["then"], changed["now"]) == (answered["question_id"], "send", "hold")
+    (execution,) = terminal.json("runs", "show", answered["question_id"])
+    assert execution["outcome"] == "answered"
+
     assert terminal.run("documents", "remove", str(listed["hr/leave.md"]["id"])).returncode == 0
     assert terminal.json("ask", "How many days of annual leave do employees have?")["status"] == "declined"
     assert "Cleared the checkpoints of" in terminal.run("prune").stdout
