@@ -104,14 +104,14 @@ def dated(sentence: str, moment: str | datetime) -> list[Json]:
     """A sentence of ours with the moment where `MOMENT` stands in it, which Slack shows in each reader's own time: a
     message stays, and "just now" does not."""
     then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    date = {
+    date: Json = {
         "type": "date",
         "timestamp": int(then.timestamp()),
         "format": "{date_short_pretty} {time}",
         "fallback": f"{then:%Y-%m-%d %H:%M} UTC",
     }
     before, _, after = sentence.partition(MOMENT)
-    leaves = [{"type": "text", "text": before}, date, {"type": "text", "text": after}]
+    leaves: list[Json] = [{"type": "text", "text": before}, date, {"type": "text", "text": after}]
     shown = [leaf for leaf in leaves if leaf.get("text", " ")]
     return [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": shown}]}]
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from bot.app import App, Parts, open_app
-from bot.settings import Review, Search, Settings, Slack, Workspace
+from bot.settings import Ingest, Review, Search, Settings, Slack, Workspace
 from bot.slack import door
 from bot.slack.listen import Listener
 from bot.slack.send import SlackHouse
@@ -222,6 +222,7 @@ def settings_for(
     *,
     socket: bool,
     rules: tuple[dict[str, Any], ...] = RULES,
+    max_megabytes: int = 50,
     **more: Any,
 ) -> Settings:
     """`more` is Slack's own."""
@@ -231,6 +232,7 @@ def settings_for(
         config=folder / "signoff.toml",
         workspace=Workspace(contact="the people desk"),
         search=Search(retry_below=0.3, abstain_below=0.3),
+        ingest=Ingest(max_megabytes=max_megabytes),
         review=Review(
             reviewers=("slack:U0REV", "slack:U0REV2"),
             admins=("slack:S0KB",),

@@ -234,6 +234,21 @@ async def test_a_late_reviewer_learns_who_was_faster(team: Team) -> None:
     assert not any("Something else" in text for text in shown)
 
 
+async def test_a_click_on_a_draft_that_has_changed_is_told_so(team: Team) -> None:
+    """Every decision names the draft it was made on: where the review has another one by now, nothing changes."""
+    _, card = await team.held()
+    review = await team.review()
+    async with transaction(team.app.store.database.engine) as connection:
+        await connection.execute(
+            update(reviews).values(version_hash="another").where(reviews.c.id == review.id)
+        )
+    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:approve")
+    await team.slack.until_seen("U0REV", "C0REVIEW", "The draft has changed")
+    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:edit")
+    await team.slack.until(lambda: _modal_with(team, "U0REV", "The draft has changed"))
+    assert (await team.review()).state == "pending"
+
+
 async def test_who_leaves_the_review_channel_decides_no_more(team: Team) -> None:
     """A reviewer on the list who is not in the review channel is refused, with a sentence, and sees no draft."""
     await team.held()
@@ -445,3 +460,13 @@ async def test_a_page_is_added_by_its_address(team: Team, monkeypatch: pytest.Mo
     await team.slack.until_seen("U0ADM", "D0ADM", "https://intra.example/nowhere")
     await team.slack.until_seen("U0ADM", "D0ADM", "404")
     assert web.asked == ["https://intra.example/canteen", "https://intra.example/nowhere"]
+
+
+async def test_the_same_bytes_again_are_recognised(team: Team) -> None:
+    """A file that is there already is not read again, and is said to be there."""
+    for said in ("is searchable", "already, byte for byte"):
+        file = await team.slack.upload("U0ADM", "parking.md", b"# Parking\n\nBehind the house.\n")
+        await team.slack.do("open_messages", user="U0ADM")
+        await team.slack.say("U0ADM", "D0ADM", "kb add house", files=[file])
+        await team.slack.until_seen("U0ADM", "D0ADM", said, seconds=40)
+    assert len(await team.app.admin.list("house")) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from bot.app import Parts, open_app
 from bot.messages import Progress, Reply
@@ -593,3 +594,21 @@ async def test_no_draft_goes_to_a_shared_channel(team: Team) -> None:
     await team.slack.until(refused, 20)
     shown = [m for m in await team.slack.see("U0REV", "C0REVIEW") if m["by"] == "U0BOT"]
     assert all("45 日" not in m["text"] and CONTRACT not in m["text"] for m in shown)
+
+
+async def test_what_is_too_large_is_not_stored(spare: StandIn, database_url: str, tmp_path: Path) -> None:
+    """A file over the limit is given up after as many bytes, and its owner is told the limit."""
+    async with slack_team(spare, database_url, tmp_path, max_megabytes=1) as team:
+        await uploaded(team, "large.md", b"words ", "1 MB", times=170_000)
+        assert await team.app.admin.list("house") == []
+
+
+@OVER_SOCKET
+async def test_the_review_channel_is_checked_at_the_start(team: Team) -> None:
+    """A review channel that everybody can join is said so at once, with the remedy."""
+    await team.slack.do("channel", id="C0REVIEW", kind="public")
+    with capture_logs() as logs:
+        await team.listener.start()
+    (found,) = [entry for entry in logs if entry["event"] == "slack.review_channel"]
+    assert "everybody can join" in found["detail"]
+    assert "private" in found["remedy"]

@@ -164,7 +164,9 @@ class Driver:
         """Open the app's Messages tab (agent_view), or start an assistant thread (assistant_view)."""
         place = self.world.im(user)
         if self.manifest.agent == "assistant_view":
-            root = self.world.put(place, {"user": BOT_USER, "bot_id": BOT, "text": "New chat", "blocks": [], "team": TEAM})
+            root = self.world.put(
+                place, {"user": BOT_USER, "bot_id": BOT, "text": "New chat", "blocks": [], "team": TEAM}
+            )
             started = {
                 "type": "assistant_thread_started",
                 "assistant_thread": {
@@ -183,10 +185,12 @@ class Driver:
             await _all([self._event({**opened, "event_ts": self.world.clock.ts()}, place)])
         return {"channel": place.id}
 
-    async def upload(self, user: str, name: str, data: str, external: str = "", stub: bool = False) -> Json:
-        """Put a file (base64) where a message or a file input can take it. Returns its id."""
+    async def upload(
+        self, user: str, name: str, data: str, external: str = "", stub: bool = False, times: int = 1
+    ) -> Json:
+        """Put a file (base64, that many `times` over) where a message or a file input can take it. Returns its id."""
         self._user(user)
-        content = base64.b64decode(data)
+        content = base64.b64decode(data) * times
         return {"file": add_file(self.world, user, name, content, external=external, stub=stub)["id"]}
 
     async def command(self, user: str, channel: str, command: str, text: str = "") -> Json:

@@ -372,6 +372,10 @@ class Server:
         await self.delivery.disconnect(reason, close=close)
         return {}
 
+    async def do_waiting(self) -> int:
+        """How many payloads still have to arrive."""
+        return len([parcel for parcel in self.delivery.parcels if not parcel.done.is_set()])
+
     async def do_settle(self) -> Json:
         """Wait until nothing is on its way to the app."""
         while pending := [p for p in self.delivery.parcels if not p.done.is_set()]:
