@@ -100,6 +100,8 @@ async def _settled(app: App, question_id: str) -> bool:
     row = await app.store.conversations.question(question_id)
     if row.state in OPEN:
         return False
+    if row.state == "refused":  # of several in a minute only the first has a message of its own
+        return row.answer is not None
     deliveries = await app.store.deliveries.for_question(question_id)
     return any(delivery.state in ("sent", "failed") for delivery in deliveries)
 
@@ -129,6 +131,10 @@ async def as_dict(app: App, question_id: str) -> dict[str, Any]:
 
 
 async def show(app: App, question_id: str) -> None:
+    row = await app.store.conversations.question(question_id)
+    if row.state == "refused" and row.answer:
+        Console().print(row.answer["text"], markup=False)
+        return
     for delivery in await app.store.deliveries.for_question(question_id):
         _print(app, delivery)
 

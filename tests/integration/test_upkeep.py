@@ -89,3 +89,12 @@ def test_a_thread_is_forgotten_by_command(run: Run, database_url: str) -> None:
         .invoke(cli, ["prune", "--thread", "no"])
         .exit_code
     )
+
+
+def test_a_question_too_many_is_told_in_the_terminal(run: Run, tmp_path: Path) -> None:
+    """Also the second one of a minute, which has no message of its own: the command neither hangs nor is silent."""
+    (tmp_path / "signoff.toml").write_text("local_embedding = false\n[limits]\nperson_questions = 1\n")
+    run("ask", "anything?", "--conversation", "c")
+    for _ in range(2):
+        assert "a great deal" in run("ask", "anything?", "--conversation", "c")
+    assert run("ask", "anything?", "--conversation", "c", "--json")["status"] == "refused"
