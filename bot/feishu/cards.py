@@ -11,6 +11,7 @@ from bot.messages import Reply
 DRAFT_ROOM = 14_000  # bytes
 QUESTION_LETTERS = 1_500
 DOUBTS = 5
+NEAREST_LETTERS = 600
 FIELD = 1_000  # letters of an input: open.feishu.cn/document/feishu-cards/…/interactive-components/input
 COLOURS = {
     "pending": "orange", "approved": "green", "edited": "green", "rejected": "red", "expired": "grey",
@@ -73,7 +74,9 @@ def _shown(reply: Reply, setting: Setting) -> list[Json]:
         head += small(
             words(language, "slack.card.rewritten", question=meta["rewritten_question"][:QUESTION_LETTERS])
         )
-    foot = small(*doubts(meta.get("sentences", ()), setting, language))
+    if meta.get("nearest"):
+        head += _nearest(meta["nearest"], setting, language)
+    foot = small(*support(meta.get("sentences", ()), setting, language))
     foot += sources(reply.citations, language, setting, review=meta["review_id"])
     room = min(DRAFT_ROOM, BUDGET - 4_000 - size(head) - size(foot))
     first, *more = pages(units(reply.text), max(room, 2_000)) or [said(" ")]
@@ -86,12 +89,26 @@ def _shown(reply: Reply, setting: Setting) -> list[Json]:
     return elements
 
 
-def doubts(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) -> list[str]:
-    """The sentences that their passages do not, or hardly, support."""
-    doubted = [s for s in found if s["support"] in ("weak", "unsupported")]
+def _nearest(known: Mapping[str, Any], setting: Setting, language: str) -> list[Json]:
+    """The signed-off answer that comes nearest to the question, to compare the draft with."""
+    who = setting.name(str(known.get("signed_by", "")))
+    title = setting.words(language, "slack.card.nearest", who=who, question=bare_of(known["question"])[:300])
+    return small(title, bare_of(known["answer"])[:NEAREST_LETTERS])
+
+
+def support(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) -> list[str]:
+    """How many sentences rest on their passages, and those that hardly do or do not."""
+    judged = [s for s in found if s["support"] in ("supported", "weak", "unsupported")]
+    if not judged:
+        return []
+    counted = sum(s["support"] == "supported" for s in judged)
+    doubted = [s for s in judged if s["support"] != "supported"][:DOUBTS]
     return [
-        setting.words(language, f"slack.card.{s['support']}", sentence=bare_of(s["text"])[:300])
-        for s in doubted[:DOUBTS]
+        setting.words(language, "slack.card.support", supported=counted, count=len(judged)),
+        *(
+            setting.words(language, f"slack.card.{s['support']}", sentence=bare_of(s["text"])[:300])
+            for s in doubted
+        ),
     ]
 
 

@@ -255,7 +255,9 @@ class Clicks:
     async def _again(self, click: Clicked) -> Answer:
         """Ask the edited wording anew, where the asker may."""
         outcome = await self._app.asking.again(str(click.value["question"]), f"feishu:{click.user}")
-        return self._toast(f"again.{outcome}", "success" if outcome == "asked" else "warning")
+        if outcome == "asked":
+            return self._toast("feishu.asked_again")
+        return self._toast(f"slack.again_{outcome}", "warning")
 
     async def _person(self, click: Clicked) -> Answer:
         """Pass a question on to the review channels, once."""

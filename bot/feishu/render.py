@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.feishu.markdown import BUDGET, COMPONENTS, Json, bare, counted, pages, size, units
-from bot.messages import Reply
+from bot.messages import AGAIN, Reply
 from bot.words import Words
 from store.text import sentences
 
@@ -166,7 +166,15 @@ def cards(reply: Reply, setting: Setting) -> list[Json]:
         return [_held(reply, setting)]
     if reply.kind in ("answer", "declined", "clarify", "failed", "expired"):
         return _paged(_body(reply, setting), _foot(reply, setting), reply, setting)
-    return _paged(pages(units(reply.text)) or [said(" ")], [], reply, setting)
+    return _paged(pages(units(reply.text)) or [said(" ")], row(_again(reply, setting)), reply, setting)
+
+
+def _again(reply: Reply, setting: Setting) -> list[Json]:
+    """The asker may have it asked once more: it came too late, or the limit was met."""
+    if AGAIN not in reply.meta.get("actions", ()):
+        return []
+    label = setting.words(reply.language, "slack.again")
+    return [button(label, AGAIN, question=str(reply.meta["question_id"]))]
 
 
 def _body(reply: Reply, setting: Setting) -> list[list[Json]]:

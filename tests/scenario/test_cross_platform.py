@@ -11,7 +11,9 @@ from bot.app import App, Parts, open_app
 from bot.settings import Settings
 from tests.embedder import HashEmbedder
 from tests.emulators.feishu.client import StandIn as FeishuStandIn
+from tests.emulators.feishu.permissions import Manifest as FeishuManifest
 from tests.emulators.slack.client import StandIn as SlackStandIn
+from tests.emulators.slack.scopes import Manifest as SlackManifest
 from tests.knowledge import publish
 from tests.scenario import feishu_team, slack_team
 from tests.scenario.desk import HANDBOOK
@@ -39,11 +41,9 @@ async def both(
 ) -> AsyncIterator[Both]:
     """One application with both houses; `review_in` is the principal of its only review channel."""
     await slack.do(
-        "reset", manifest=slack_team.Manifest.read(feishu_team.ROOT / "manifests" / "slack.yaml").content
+        "reset", manifest=SlackManifest.read(feishu_team.ROOT / "manifests" / "slack.yaml").content
     )
-    given = await feishu.reset(
-        feishu_team.Manifest.read(feishu_team.ROOT / "manifests" / "feishu.yaml").content
-    )
+    given = await feishu.reset(FeishuManifest.read(feishu_team.ROOT / "manifests" / "feishu.yaml").content)
     reviewers = ("slack:U0REV", "slack:U0REV2", "feishu:ou_rena", "feishu:ou_rolf")
     wanted = {"channels": (review_in,), "reviewers": reviewers}
     here = feishu_team.settings_for(given, feishu.base, folder, webhook=False, review=wanted)

@@ -7,6 +7,7 @@ tests/unit/test_feishu_events.py. Nothing of the table is left out.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,9 @@ async def test_trap_36_a_question_of_long_ago_is_not_answered_unasked(feishu: Sc
     await team.feishu.say("ou_ada", "oc_general", LEAVE, mention=True, age=3_600)
     row = await feishu.question(LEAVE)
     assert row.state == "refused"
+    told = await feishu.until_seen("ada", "general", "while I was away")
+    await feishu.driver.click("ada", "general", told.id, "again")
+    await feishu.until_seen("ada", "general", "15 days of annual leave")
 
 
 async def test_trap_38_a_revoked_token_is_renewed_at_once(feishu: Scene) -> None:
@@ -262,7 +266,7 @@ async def test_trap_42_a_stream_is_rolled_over_before_feishu_closes_it(
     for sentence in ("First.", "Second.", "Third."):
         progress = Progress(row.id, row.conversation_id, "sentence", sentence)
         await team.house.progress(row.address, progress)
-        await own.until(lambda sentence=sentence: _card_holds(team, sentence))
+        await own.until(partial(_card_holds, team, sentence))
     codes = [c["code"] for c in await team.feishu.calls() if "cardkit" in c["path"]]
     assert set(codes) == {0}
     assert len(await team.feishu.calls("PATCH /open-apis/cardkit/v1/cards/:card_id/settings")) == 1

@@ -88,6 +88,7 @@ def _card_of(text: str) -> Reply:
         "asker": "feishu:ou_1",
         "conversation_id": "feishu:oc_1:om_1", "claimed_by": None, "opened_at": NOW.isoformat(), "confidence": 0.9,
         "calibrated": True, "visible": True, "question": text, "rewritten_question": text, "decision": {},
+        "nearest": {"question": text, "answer": text, "signed_by": "feishu:ou_1"},
         "sentences": [{"text": text[:200], "support": "weak"}] * 6,
     }  # fmt: skip
     return Reply("card", text, "zh", tuple(citation(n, "t" * 90) for n in range(1, 25)), meta)
