@@ -278,7 +278,7 @@ class Searching:
     def __init__(self) -> None:
         self.asked: list[tuple[str, tuple[str, ...], int]] = []
 
-    async def search(self, query, principals, *, top_k=10):  # type: ignore[no-untyped-def]
+    async def search(self, query, principals, *, top_k=10, joined_up_to=0):  # type: ignore[no-untyped-def]
         self.asked.append((query, tuple(principals), top_k))
         passage = Passage(
             7, 1, 2, 1, "hr", "Leave", "leave.md", ("Annual",), 3, "Ten days.", "h", "en",
