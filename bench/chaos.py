@@ -161,7 +161,7 @@ def _sentences(found: Mapping[str, Any]) -> list[str]:
         ack = measured["burst"]["ack_seconds"]
         told.append(
             f"* The burst was acknowledged within {ack['p50']} s (p50), {ack['p99']} s (p99), {ack['max']} s (max); "
-            f"{measured['burst']['first_attempt_failed']} first attempts failed. Load average before: "
+            f"first attempts: {measured['burst']['first_attempts']}. Load average before: "
             f"{found['burst']['load_before']}."
         )
     return told

@@ -63,6 +63,7 @@ class Crowd:
 
     slack: StandIn
     seed: int
+    threads: int = THREADS
     asked: list[Asked] = field(default_factory=list)
     clicks: int = 0
     decided: set[str] = field(default_factory=set)  # ts of the cards that were fought over
@@ -76,7 +77,7 @@ class Crowd:
         for user in (*REVIEWERS, *ASKERS):
             await self.slack.do("user", id=user)
         await self.slack.do("channel", id=REVIEW_CHANNEL, add=[*REVIEWERS, "U0BOT"])
-        for number in range(-(-conversations // THREADS)):
+        for number in range(-(-conversations // self.threads)):
             await self.slack.do("channel", id=f"C0L{number}", add=["U0BOT", *ASKERS])
 
     # --- asking
@@ -99,7 +100,7 @@ class Crowd:
 
     async def ask(self, number: int, kind: str, conversation: int, thread: str | None = None) -> Asked:
         """A mention that opens a thread, or a follow-up in it."""
-        user, channel = ASKERS[conversation % len(ASKERS)], f"C0L{conversation // THREADS}"
+        user, channel = ASKERS[conversation % len(ASKERS)], f"C0L{conversation // self.threads}"
         text = f"{BOT} {QUESTIONS[kind]} (number {number})"
         at = time.time()
         ts = await self.slack.say(user, channel, text, thread=thread, wait=False)
