@@ -78,3 +78,9 @@ class Pages:
         )
         async with transaction(self._engine) as connection:
             return [PageRow(*row) for row in await connection.execute(query)]
+
+    async def failing(self) -> dict[int, str]:
+        """Document id → why its page could not be read when it was last looked at."""
+        query = select(pages.c.document_id, pages.c.error_code).where(pages.c.error_code.is_not(None))
+        async with transaction(self._engine) as connection:
+            return {row.document_id: row.error_code for row in await connection.execute(query)}

@@ -43,7 +43,7 @@ def search(
             if as_json:
                 dump({**asdict(result), "passages": [asdict(passage) for passage in result.passages]})
                 return
-            table = Table("", "score", "vector", "cosine", "keyword", "bm25", "where", "text")
+            table = Table("", "score", "why", "vector", "cosine", "keyword", "bm25", "where", "text")
             for place, passage in enumerate(result.passages, 1):
                 where = " › ".join([passage.title, *passage.heading_path])
                 table.add_row(
@@ -58,14 +58,14 @@ def search(
                     passage.text[:80],
                 )
             Console().print(table)
+            if result.degraded:
+                typer.echo(f"Without {', '.join(result.degraded)}: `signoff doctor` says why.", err=True)
             kind = "calibrated" if result.calibrated else "uncalibrated"
             typer.echo(f"confidence {result.confidence:.2f} ({kind}) {dict(result.timings)}")
 
     run(work())
 
 
-@documents.command("list")
-def list_documents(home: Home = None, collection: str = "", as_json: Json = False) -> None:
 def _why(passage: Passage) -> str:
     """What put it there, the most telling first: each leg's part of the score, or the reranker's judgement."""
     told = sorted(passage.shares.items(), key=lambda share: -share[1])
@@ -74,13 +74,16 @@ def _why(passage: Passage) -> str:
     return ", ".join(judged + parts)
 
 
+@documents.command("list")
+def list_documents(home: Home = None, collection: str = "", as_json: Json = False) -> None:
     """All documents with their state."""
 
     async def work() -> None:
         async with opened(home) as app:
             rows = await app.admin.list(collection or None)
+            gone = await app.store.pages.failing()
             if as_json:
-                dump([asdict(row) for row in rows])
+                dump([{**asdict(row), "page_error": gone.get(row.id)} for row in rows])
                 return
             table = Table("id", "collection", "source", "title", "version", "state", "chunks", "audience")
             for row in rows:
@@ -90,7 +93,7 @@ def _why(passage: Passage) -> str:
                     row.source,
                     row.title,
                     str(row.version),
-                    row.state,
+                    row.state + (f", its page {gone[row.id]}" if row.id in gone else ""),
                     str(row.chunk_count),
                     ", ".join(row.audience),
                 )
@@ -209,9 +212,14 @@ def list_spaces(home: Home = None, as_json: Json = False) -> None:
         async with opened(home) as app:
             rows = await app.store.documents.spaces()
             if as_json:
-                dump(asdict(space))
-            else:
-                typer.echo(f"Space {space.id} ({space.model}, {space.dimension} dimensions) is active.")
+                dump([asdict(row) for row in rows])
+                return
+            table = Table("id", "model", "dimension", "state", "calibrated")
+            for row in rows:
+                table.add_row(
+                    str(row.id), row.model, str(row.dimension), row.state, "yes" if row.calibration else "no"
+                )
+            Console().print(table)
 
     run(work())
 

@@ -212,6 +212,7 @@ async def test_a_page_that_is_gone_stays_as_it_was_read(shelves: Admin, store: S
     assert page.error is not None
     (row,) = await store.pages.due(datetime.now(UTC) + timedelta(seconds=5))
     assert row.error_code == "unreachable"
+    assert await store.pages.failing() == {row.document_id: "unreachable"}
     assert "Ten days of leave." in await found(store, "leave")
 
 
