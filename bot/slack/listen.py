@@ -8,21 +8,28 @@ import asyncio
 import logging
 import re
 import time
-import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncApp
-from slack_bolt.authorization import AuthorizeResult
-from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
 
 from bot.messages import MALFORMED, Change, Incoming, NotTaken
+from bot.slack.bolt import (
+    acknowledged,
+    authorized_as,
+    code_of,
+    failed,
+    ignored,
+    logged,
+    rate_limited,
+    where,
+)
 from bot.slack.clicks import Clicks
 from bot.slack.commands import Commands
 from bot.slack.doctor import review_channels
@@ -77,7 +84,7 @@ class Listener:
             await self._house.people.identity()
         except SlackApiError as error:
             raise CannotStart(
-                f"Slack refuses SLACK_BOT_TOKEN ({_code(error)}): copy it anew from the app's page."
+                f"Slack refuses SLACK_BOT_TOKEN ({code_of(error)}): copy it anew from the app's page."
             ) from None
         for finding in await review_channels(self._app, self._house):
             if not finding.ok:
@@ -92,7 +99,7 @@ class Listener:
             )
         except SlackApiError as error:
             raise CannotStart(
-                f"Slack refuses SLACK_APP_TOKEN ({_code(error)}): it needs the scope connections:write."
+                f"Slack refuses SLACK_APP_TOKEN ({code_of(error)}): it needs the scope connections:write."
             ) from None
 
     async def run_socket(self) -> None:
@@ -130,7 +137,7 @@ class Listener:
         try:
             response: Response = await AsyncSlackRequestHandler(self.bolt).handle(request)
         except MALFORMED as error:
-            log.error("slack.malformed", error=type(error).__name__, at=_where(error))
+            log.error("slack.malformed", error=type(error).__name__, at=where(error))
             return Response(status_code=400)
         return response
 
@@ -141,7 +148,7 @@ class Listener:
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something that nobody waits for, after the acknowledgement. Its failure is logged, never raised."""
-        task = asyncio.ensure_future(_logged(work))
+        task = asyncio.ensure_future(logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -155,13 +162,13 @@ class Listener:
             logger=quiet,
             name="signoff",
             client=AsyncWebClient(base_url=self._settings.api_url),
-            authorize=_as(self._house),
+            authorize=authorized_as(self._house),
             signing_secret=secret.get_secret_value() if secret else "",
             process_before_response=True,
             attaching_conversation_kwargs_enabled=False,
             attaching_function_token_enabled=False,
         )
-        bolt.use(_rate_limited)
+        bolt.use(rate_limited)
         bolt.event("app_mention")(self._on_speech)
         bolt.event("message")(self._on_speech)
         for name in ("app_home_opened", "assistant_thread_started"):
@@ -173,10 +180,10 @@ class Listener:
         # Last: whatever nobody asked for is acknowledged all the same, or Slack repeats it, and at 95 % failures
         # turns our subscriptions off.
         everything = re.compile(".*", re.DOTALL)
-        bolt.event(everything)(_ignored)
+        bolt.event(everything)(ignored)
         for register in (bolt.action, bolt.view, bolt.view_closed, bolt.shortcut, bolt.command, bolt.options):
-            register(everything)(_acknowledged)
-        bolt.error(_failed)
+            register(everything)(acknowledged)
+        bolt.error(failed)
         return bolt
 
     # --- events
@@ -359,60 +366,3 @@ class Listener:
     def _whisper(self, said: Heard, key: str) -> None:
         text = self._words(language_of(said.text), key)
         self.later(self._house.whisper(said.channel, said.user, text, said.thread or None))
-
-
-def _as(house: SlackHouse) -> Callable[[], Awaitable[AuthorizeResult]]:
-    """Bolt's own authorisation answers 200 when Slack is unreachable, and the event is lost; this one raises."""
-
-    async def authorize() -> AuthorizeResult:
-        ours = await house.people.identity()
-        return AuthorizeResult(
-            enterprise_id=ours.enterprise_id,
-            team_id=ours.team_id,
-            bot_user_id=ours.user_id,
-            bot_id=ours.bot_id,
-            bot_token=house.settings.bot_token.get_secret_value(),
-        )
-
-    return authorize
-
-
-async def _rate_limited(body: dict[str, Any], next: Any) -> BoltResponse | None:
-    """More than 30,000 events an hour: Slack says so and drops the rest (slackapi/bolt-python#1070)."""
-    if body.get("type") != "app_rate_limited":
-        await next()
-        return None
-    log.error("slack.rate_limited", minute=body.get("minute_rate_limited"))
-    return BoltResponse(status=200, body="")
-
-
-async def _ignored() -> None:
-    """An event that nobody asked for."""
-
-
-async def _acknowledged(ack: Any) -> None:
-    await ack()
-
-
-async def _failed(error: Exception, body: dict[str, Any]) -> BoltResponse:
-    """Not acknowledged: Slack repeats an event, and shows a warning for a click."""
-    event = body.get("event_id") if isinstance(body, dict) else None
-    log.error("slack.failed", error=type(error).__name__, payload=event, at=_where(error))
-    return BoltResponse(status=400 if isinstance(error, MALFORMED) else 503, body="")
-
-
-async def _logged(work: Awaitable[Any]) -> None:
-    try:
-        await work
-    except Exception as error:  # noqa: BLE001 - nobody waits for it: its failure must reach the log, whatever it is
-        log.error("slack.afterwards", error=type(error).__name__, at=_where(error))
-
-
-def _where(error: BaseException) -> str:
-    """The file and line that raised it. Not the traceback: its values are people's text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
-
-
-def _code(error: SlackApiError) -> str:
-    return str(error.response.get("error") or error.response.status_code)
