@@ -24,8 +24,10 @@ def features(evidence: Evidence, query: Query, statistics: Statistics) -> dict[s
     `similarity` the best cosine (.91/.79) · `margin` its lead over the fifth document (.93/.81) · `bm25` the best
     score by the query's idf (.93/.87) · `lead` that score's lead over the next document, likewise (.93/.80) ·
     `coverage` of the query by the first passage (.93/.88) · `agreement`: both legs put one document first
-    (.88/.77). `chinese` and `foreign` (the first passage is in the other language) choose the line, and say
-    nothing themselves; `unheld` and `few` set a ceiling. Empty when nothing was found.
+    (.88/.77) · `ahead`: the first passage's lead in the fused list · `lacking` and `held`: the rarest word of the
+    query that it lacks and that it holds, by idf · `words`: how many there are, as a logarithm. `chinese` and
+    `foreign` (the first passage is in the other language) choose the model, and say nothing themselves; `unheld` and
+    `few` set a ceiling. Empty when nothing was found.
     """
     first = evidence.first
     if first is None:
@@ -33,6 +35,8 @@ def features(evidence: Evidence, query: Query, statistics: Statistics) -> dict[s
     idf = statistics.idfs(query.terms)
     whole = sum(idf.values()) or 1.0
     near, scores = _by_document(evidence.similarities), _by_document(evidence.scores)
+    held = [idf[term] for term in idf if first.counts.get(term)]
+    lacking = [idf[term] for term in idf if not first.counts.get(term)]
     return {
         "similarity": near[0][0] if near else 0.0,
         "margin": near[0][0] - near[min(4, len(near) - 1)][0] if near else 0.0,
@@ -40,6 +44,10 @@ def features(evidence: Evidence, query: Query, statistics: Statistics) -> dict[s
         "lead": (scores[0][0] - (scores[1][0] if len(scores) > 1 else 0.0)) / whole if scores else 0.0,
         "coverage": coverage(first, idf),
         "agreement": float(bool(near and scores) and near[0][1] == scores[0][1]),
+        "ahead": evidence.ahead,
+        "lacking": max(lacking, default=0.0) / (max(idf.values(), default=0.0) or 1.0),
+        "held": max(held, default=0.0),
+        "words": math.log(1 + len(idf)),
         "chinese": float(query.language == "zh"),
         "foreign": float(foreign(first, query.language)),
         "unheld": float(evidence.unheld),
@@ -62,11 +70,20 @@ def confidence(found: Mapping[str, float], calibration: Mapping[str, Any] | None
     if not found:
         return 0.0, calibration is not None
     models = calibration or _shipped()["keywords"]
-    model = models["foreign" if found["foreign"] and "foreign" in models else "same"]
+    model = _model(models, found)
     logit = model["intercept"] + sum(weight * found[name] for name, weight in model["weights"].items())
     sure = 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
     chance = found["few"] and found["foreign"] and not found["bm25"]
     return min(sure, UNHELD) if found["unheld"] or chance else sure, calibration is not None
+
+
+def _model(models: Mapping[str, Any], found: Mapping[str, float]) -> Mapping[str, Any]:
+    """Across languages, or in the question's own; older calibrations have one for both."""
+    if found["foreign"] and "foreign" in models:
+        chosen: Mapping[str, Any] = models["foreign"]
+    else:
+        chosen = models.get("zh" if found["chinese"] else "en") or models["same"]
+    return chosen
 
 
 def load_calibration(model: str) -> dict[str, Any] | None:

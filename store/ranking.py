@@ -134,13 +134,14 @@ class Evidence:
     """What confidence is judged by: the first passage, and the legs' values with their documents, best first.
 
     `similarities` are those of the first passage's language. `unheld`: no candidate holds what the question names
-    exactly.
+    exactly. `ahead`: by how much the first passage's fused score leads the second's.
     """
 
     first: Candidate | None
     similarities: Sequence[tuple[float, int]]
     scores: Sequence[tuple[float, int]]
     unheld: bool = False
+    ahead: float = 0.0
 
 
 class CorpusBM25(BM25Okapi):  # type: ignore[misc] # the package has no types
@@ -339,6 +340,7 @@ def rank(
         similarities=[(_similarity(c), c.document_id) for c in (other if first in other else own)],
         scores=[(scores[c.id], c.document_id) for c in said],
         unheld=bool(query.references) and not any(_holds(c, query) for c in found),
+        ahead=ranked[0].score - ranked[1].score if len(ranked) > 1 else 0.0,
     )
 
 

@@ -14,6 +14,7 @@ from tests.embedder import HashEmbedder
 from tests.knowledge import publish
 
 CHUNKS = 6_000
+FEW = 1_200
 QUESTIONS = 20
 # So that the index answers also for the reader of 1 %.
 BY_INDEX = SearchSettings(exact_chunks=0, remembered=0)
@@ -24,17 +25,19 @@ SELECT e.chunk_id FROM embeddings AS e JOIN documents AS d ON d.current_version_
 """)
 
 
-async def fill(store: Store, embedder: HashEmbedder, seed: int = 3) -> list[list[float]]:
-    """`CHUNKS` one-chunk documents with clustered vectors; one in a hundred is for web:one alone, one in ten for
+async def fill(
+    store: Store, embedder: HashEmbedder, seed: int = 3, chunks: int = CHUNKS
+) -> list[list[float]]:
+    """`chunks` one-chunk documents with clustered vectors; one in a hundred is for web:one alone, one in ten for
     web:ten, the others for everyone. Returns as many questions' vectors from the same clusters."""
     chance = random.Random(seed)
     await publish(store, embedder, "seed", "seed.md", ["seed"])
     space = await store.documents.active_space()
     assert space is not None
     centres = [[chance.gauss(0, 1) for _ in range(embedder.dimension)] for _ in range(40)]
-    vectors = [[value + chance.gauss(0, 0.6) for value in centres[n % len(centres)]] for n in range(CHUNKS)]
+    vectors = [[value + chance.gauss(0, 0.6) for value in centres[n % len(centres)]] for n in range(chunks)]
     audiences = [
-        "{web:one}" if n % 100 == 0 else "{web:ten}" if n % 10 == 1 else "{everyone}" for n in range(CHUNKS)
+        "{web:one}" if n % 100 == 0 else "{web:ten}" if n % 10 == 1 else "{everyone}" for n in range(chunks)
     ]
     async with store.database.engine.begin() as connection:
         await connection.execute(
@@ -54,7 +57,7 @@ async def fill(store: Store, embedder: HashEmbedder, seed: int = 3) -> list[list
               FROM c JOIN given ON given.n::text = c.content_hash
             """),
             {
-                "numbers": list(range(CHUNKS)),
+                "numbers": list(range(chunks)),
                 "audiences": audiences,
                 "vectors": [str(vector) for vector in vectors],
                 "space": space.id,
@@ -123,7 +126,7 @@ async def test_few_chunks_are_compared_one_by_one(
     database_url: str, store: Store, embedder: HashEmbedder
 ) -> None:
     """Where readers have few chunks nothing is approximate: exactly the nearest, and no use of the index."""
-    questions = await fill(store, embedder)
+    questions = await fill(store, embedder, chunks=FEW)
     async with open_store(database_url, Given(questions), pool_size=1) as searching:
         for number, vector in enumerate(questions):
             result = await searching.search.search(str(number), ("web:ten",), top_k=10)
@@ -134,7 +137,7 @@ async def test_few_chunks_are_compared_one_by_one(
 @pytest.mark.slow
 async def test_each_language_has_an_index_that_is_used(store: Store, embedder: HashEmbedder) -> None:
     """Questions of one language, chunks of both: either leg is planned on its own index, and filled. Row 26."""
-    questions = await fill(store, embedder)
+    questions = await fill(store, embedder, chunks=3_000)
     async with store.database.engine.begin() as connection:
         await connection.execute(text("UPDATE documents SET language = 'zh' WHERE id % 2 = 0"))
         await connection.execute(

