@@ -1,7 +1,7 @@
-"""What broke other people's Feishu bots (facts gathered from their issue trackers), and does not break this one.
+"""Rows 29–48 of the pitfalls that other people's Feishu bots fell into (facts gathered from their issue trackers).
 
-The numbers are those of docs/first-contact.md's table. 34 is in tests/unit/test_feishu_connection.py, 37 and 46 in
-tests/unit/test_feishu_events.py. Nothing of the table is left out.
+None is left out. 34 is in tests/unit/test_feishu_connection.py, 37 and 46 in tests/unit/test_feishu_events.py, 36 over
+both transports in test_feishu_stories.py.
 """
 
 import asyncio
