@@ -21,10 +21,14 @@ from bench.provenance import ROOT, provenance
 from bench.tables import table, write_section
 from store.database import migrate
 from store.embedded import EmbeddedPostgres
+from tests.emulators.feishu.client import StandIn as Feishu
 from tests.emulators.slack.client import StandIn
+from tests.fuzz.doors import knock_on_doors
+from tests.fuzz.parsers import fuzz_parsers
 from tests.load import chaos
 from tests.load.fleet import Program
 from tests.load.judge import Report
+from tests.load.whispers import whispered
 
 RESULTS = ROOT / "bench" / "results" / "chaos.json"
 Scenario = Callable[[chaos.Ground, EmbeddedPostgres], Coroutine[Any, Any, Report]]
@@ -45,7 +49,38 @@ SCENARIOS: dict[str, tuple[str, Scenario]] = {
         lambda ground, _: chaos.unsteady(ground),
     ),
     "burst": ("1,000 events in 10 s, 2 processes, no model", lambda ground, _: chaos.burst(ground)),
+    "whispered": (
+        "random audiences, documents, channels, people and questions, audiences changing while drafts wait",
+        lambda ground, _: whispered(ground.slack, ground.database, ground.folder),
+    ),
+    "doors": ("garbled, forged, old and replayed requests at every address", lambda ground, _: doors(ground)),
+    "parsers": ("garbled documents of every format, and settings files", lambda *_: parsers()),
 }
+
+
+async def doors(ground: chaos.Ground, requests: int = 8_000) -> Report:
+    began = time.monotonic()
+    with Feishu() as feishu:
+        told = await knock_on_doors(
+            ground.slack, feishu, ground.database, ground.folder, ground.starter, requests=requests
+        )
+    measured = {
+        "slowest_seconds": round(told.slowest, 2),
+        "grown_megabytes": told.grown_megabytes,
+        "statuses": {door: dict(sorted(met.items())) for door, met in told.statuses.items()},
+    }
+    seconds = round(time.monotonic() - began, 1)
+    return Report("doors", deliveries=told.requests, seconds=seconds, measured=measured, faults=told.faults)
+
+
+async def parsers(cases: int = 12_000) -> Report:
+    began = time.monotonic()
+    found = fuzz_parsers(cases)  # in this thread: its clock is a signal
+    measured = {"cases": found.cases, "refused": found.refused, "slowest_seconds": found.slowest}
+    seconds = round(time.monotonic() - began, 1)
+    return Report(
+        "parsers", deliveries=found.cases.total(), seconds=seconds, measured=measured, faults=found.faults
+    )
 
 
 def main() -> None:
@@ -136,35 +171,73 @@ def page(found: Mapping[str, Any], written: Mapping[str, Any]) -> str:
 
 def _sentences(found: Mapping[str, Any]) -> list[str]:
     """The numbers of each scenario in words."""
-    told = []
-    measured = {name: one["measured"] for name, one in found.items()}
-    if "killed" in measured:
-        serving, jobs = measured["killed"]["serving_seconds"], measured["killed"]["jobs_seconds"]
-        told.append(
-            f"* After a kill the process serves again after {serving['p50']} s (p50, at most {serving['max']}), and "
-            f"the jobs that ran have ended after {jobs['p50']} s (p50, at most {jobs['max']}). One more question in "
-            f"every conversation afterwards: all answered after {measured['killed']['probe_seconds']} s."
-        )
-    if "restarted" in measured:
-        again = ", ".join(f"{took}" for took in measured["restarted"]["working_again_seconds"])
-        told.append(f"* A question asked when Postgres is back has its answer after {again} s.")
-    if "limited" in measured:
-        met = measured["limited"]["met"]
-        told.append(f"* Of {measured['limited']['calls']} calls {met} (lost: done, never answered).")
-    if "unsteady" in measured:
-        words = measured["unsteady"]["first_word_seconds"]
-        told.append(
-            f"* With the failing model the first word about a question came after {words['p50']} s (p50), "
-            f"{words['p99']} s (p99); the model's calls: {measured['unsteady']['model_calls']}."
-        )
-    if "burst" in measured:
-        ack = measured["burst"]["ack_seconds"]
-        told.append(
-            f"* The burst was acknowledged within {ack['p50']} s (p50), {ack['p99']} s (p99), {ack['max']} s (max); "
-            f"first attempts: {measured['burst']['first_attempts']}. Load average before: "
-            f"{found['burst']['load_before']}."
-        )
-    return told
+    return [f"* {SAYING[name](one, one['measured'])}" for name, one in found.items()]
+
+
+def _killed(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    serving, jobs = measured["serving_seconds"], measured["jobs_seconds"]
+    return (
+        f"After a kill the process serves again after {serving['p50']} s (p50, at most {serving['max']}), and the jobs "
+        f"that ran have ended after {jobs['p50']} s (p50, at most {jobs['max']}). One more question in every "
+        f"conversation afterwards: all answered after {measured['probe_seconds']} s."
+    )
+
+
+def _restarted(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    again = ", ".join(f"{took}" for took in measured["working_again_seconds"])
+    return f"A question asked when Postgres is back has its answer after {again} s."
+
+
+def _limited(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    return f"Of {measured['calls']} calls {measured['met']} (lost: done, never answered)."
+
+
+def _unsteady(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    words = measured["first_word_seconds"]
+    return (
+        f"With the failing model the first word about a question came after {words['p50']} s (p50), {words['p99']} s "
+        f"(p99); the model's calls: {measured['model_calls']}."
+    )
+
+
+def _burst(one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    ack = measured["ack_seconds"]
+    return (
+        f"The burst was acknowledged within {ack.get('p50')} s (p50), {ack.get('p99')} s (p99), {ack.get('max')} s "
+        f"(max); first attempts: {measured['first_attempts']}; load average before: {one['load_before']}."
+    )
+
+
+def _whispered(one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    checks = measured["checks"]
+    kinds = ", ".join(f"{count:,} × {kind}" for kind, count in checks.items())
+    return f"Who may read what: {one['questions']} questions, {sum(checks.values()):,} things looked at ({kinds})."
+
+
+def _doors(one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    return (
+        f"At the doors {one['deliveries']:,} requests: the slowest took {measured['slowest_seconds']} s, the process "
+        f"grew by {measured['grown_megabytes']} MB; statuses {measured['statuses']}."
+    )
+
+
+def _parsers(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    return (
+        f"Parsers: {measured['cases']} cases, of which refused {measured['refused']}; slowest in s "
+        f"{measured['slowest_seconds']}."
+    )
+
+
+SAYING: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
+    "killed": _killed,
+    "restarted": _restarted,
+    "limited": _limited,
+    "unsteady": _unsteady,
+    "burst": _burst,
+    "whispered": _whispered,
+    "doors": _doors,
+    "parsers": _parsers,
+}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from tests.emulators.openai import parrot
+from tests.emulators.openai_script import parrot
 from tests.load.chaos import Ground, Run, scene, spread
 from tests.load.judge import Report
 

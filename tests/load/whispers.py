@@ -154,7 +154,7 @@ class Run:
 
 
 async def whispered(
-    slack: StandIn, database: str, folder: Path, *, questions: int = 2_000, batch: int = 40, seed: int = 1
+    slack: StandIn, database: str, folder: Path, *, questions: int = 800, batch: int = 40, seed: int = 1
 ) -> Report:
     """Ask `questions` in batches; after each look at everything that is new, open passages, decide what waits, and
     change who may read what."""
