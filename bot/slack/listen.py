@@ -34,6 +34,7 @@ from bot.slack.clicks import Clicks
 from bot.slack.commands import Commands
 from bot.slack.doctor import review_channels
 from bot.slack.events import ADD, Heard, heard
+from bot.slack.people import Unknown
 from bot.slack.render import first_sentence
 from bot.slack.send import SlackHouse
 from bot.slack.signature import signed
@@ -51,7 +52,12 @@ READY_WITHOUT = 30.0  # seconds without a connection that a regular refresh may 
 TITLE = 80  # characters of an agent thread's title
 ASIDE = "aside:"  # switch of a conversation in which people talk to each other
 SILENT = frozenset({"bot", "stranger"})  # refused without a word: nothing goes to other organisations or bots
-WORDS = {"guest": "guests", "unknown": "unknown_person", "shared": "shared_channel"}
+WORDS = {
+    "guest": "guests",
+    "unknown": "unknown_person",
+    "shared": "shared_channel",
+    "unreadable": "unreadable",
+}
 
 
 class CannotStart(Exception):
@@ -257,9 +263,13 @@ class Listener:
         refusal = await self._house.people.refusal(said.user, said.teams)
         if refusal or said.direct:
             return refusal
-        if said.shared and said.channel not in self._settings.shared_channels:
-            return "shared"
-        return "shared" if await self._house.people.shared(said.channel) else ""
+        if said.channel in self._settings.shared_channels:
+            return ""
+        try:
+            place = await self._house.people.channel(said.channel)
+        except Unknown:
+            return "unreadable"
+        return "shared" if said.shared or place.shared else ""
 
     def _incoming(self, said: Heard) -> Incoming:
         thread = said.thread or ("" if said.direct else said.ts)

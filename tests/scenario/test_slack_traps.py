@@ -448,6 +448,17 @@ async def test_trap_28(team: Team) -> None:
 # --- more of the same kind, from our own list
 
 
+async def test_where_nobody_knows_who_reads_nothing_is_answered(
+    spare: StandIn, database_url: str, tmp_path: Path
+) -> None:
+    """A group conversation that the app may not look at is refused with a sentence, before anything is stored."""
+    async with slack_team(spare, database_url, tmp_path, queues=()) as team:
+        await team.slack.do("channel", id="G0FEW", kind="mpim", add=["U0BOT", "U0ADA", "U0LIN"])
+        await team.slack.say("U0ADA", "G0FEW", f"{BOT} {LEAVE}")
+        await team.slack.until_seen("U0ADA", "G0FEW", "who reads this conversation")
+        assert await team.app.store.conversations.list("slack") == []
+
+
 async def test_a_lost_confirmation_is_looked_up(team: Team) -> None:
     """Slack took the answer and the connection broke: the thread is searched, and nothing is posted twice."""
     await team.slack.do("fault", method="chat.postMessage", kind="lost")
