@@ -146,6 +146,7 @@ class Stream:
 
     async def _stream(self) -> None:
         """Bring the open message up to date; open another one where there is none, or it is old or full."""
+        sentences, steps = len(self._waiting), dict(self._steps)  # more may come while Slack answers
         text = markdown(" ".join(self._waiting)[:LETTERS]) if self._waiting else ""
         if self.open and (self._now() - self._opened_at > ROLL_OVER or self._letters + len(text) > LETTERS):
             await self._close()
@@ -169,8 +170,8 @@ class Stream:
                 self.open = False
         if not self.open:
             await self._open(chunks)
-        self._told = dict(self._steps)
-        self._waiting.clear()
+        self._told = steps
+        del self._waiting[:sentences]
         self._letters += len(text)
 
     async def _open(self, chunks: list[dict[str, Any]]) -> None:
