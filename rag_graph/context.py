@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from rag_graph import prompts
 from rag_graph.contracts import Material, Passage, Question, Turn
-from rag_graph.terms import content
-from store.text import estimate_tokens, sentences
+from rag_graph.selection import selected
+from store.text import estimate_tokens
 
 __all__ = ["Budget", "Context", "build_context", "conversation", "reading_order"]
 
@@ -291,45 +291,16 @@ def _fewer_documents(parts: _Parts, count: int, trimmed: list[str]) -> _Parts:
     return replace(parts, documents=parts.documents[:count])
 
 
-CUT = " … "
-
-
 def _fewer_sentences(parts: _Parts, question: Question, budget: Budget, surplus: int) -> _Parts:
-    """Leave out the sentences that share least with the question until the surplus is gone.
-
-    Ties go to the better passage and the earlier sentence; gaps show as an ellipsis.
-    """
+    """Leave out the sentences that are worth least to the question until the surplus is gone."""
     if surplus <= 0:
         return parts
-    wanted = frozenset(content(question.text))
-    cut = [sentences(text) for _, _, text in parts.documents]
-    ranked = sorted(
-        ((document, at) for document, pieces in enumerate(cut) for at in range(len(pieces))),
-        key=lambda place: (len(wanted & frozenset(content(cut[place[0]][place[1]]))), -place[0], -place[1]),
-    )
-    gone: set[tuple[int, int]] = set()
-    freed = 0
-    for place in ranked:
-        if freed >= surplus:
-            break
-        gone.add(place)
-        # An ellipsis takes its place, and rounding may cost a token.
-        freed += max(budget.cost(cut[place[0]][place[1]]) - budget.cost(CUT) - 1, 0)
+    texts = [text for _, _, text in parts.documents]
+    room = max(sum(map(estimate_tokens, texts)) - math.ceil(surplus / budget.factor), 0)
+    cut = selected(question.text, texts, room)
     documents = tuple(
-        (number, passage, _rejoined(cut[document], {at for d, at in gone if d == document}))
-        for document, (number, passage, _) in enumerate(parts.documents)
+        (number, passage, text)
+        for (number, passage, _), text in zip(parts.documents, cut, strict=True)
+        if text
     )
-    return replace(parts, documents=tuple(document for document in documents if document[2]))
-
-
-def _rejoined(pieces: Sequence[str], gone: set[int]) -> str:
-    """What is left of a passage, one sentence a line: rows and list items stay what they are."""
-    if len(gone) == len(pieces):
-        return ""
-    lines: list[str] = []
-    for at, piece in enumerate(pieces):
-        if at not in gone:
-            lines.append(piece)
-        elif not lines or lines[-1] != CUT.strip():
-            lines.append(CUT.strip())
-    return "\n".join(lines)
+    return replace(parts, documents=documents)

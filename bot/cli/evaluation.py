@@ -147,6 +147,24 @@ async def chunking(bench: Bench, folder: Path) -> "Sequence[Result]":
     return await sweep(bench.read(folder), bench.embedder, bench.searchable, config)
 
 
+async def multihop(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """Questions of several hops through the loop, their sub-questions filled by an oracle: all gold in the top ten."""
+    from rag_graph.evaluation.multihop import multihop as measured
+
+    chosen = bench.read(folder)
+    async with bench.searchable(chosen) as (searcher, ids):
+        return await measured(chosen, searcher, ids, bench.config())
+
+
+async def context(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """What reaches the model at equal tokens: a budgeted context against the top k pasted whole, for k of 1 to 5."""
+    from rag_graph.evaluation.contexts import contexts
+
+    chosen = bench.read(folder)
+    async with bench.searchable(chosen) as (searcher, ids):
+        return await contexts(chosen, searcher, ids, bench.config())
+
+
 #: What can be measured; the first line of each docstring is its help.
 TABLE: Mapping[str, Runner] = {
     "retrieval": retrieval,
@@ -154,6 +172,8 @@ TABLE: Mapping[str, Runner] = {
     "chunking": chunking,
     "grounding": grounding,
     "tools": tools,
+    "context": context,
+    "multihop": multihop,
 }
 
 

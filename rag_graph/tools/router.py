@@ -23,6 +23,19 @@ _CATALOGUE = re.compile(
     r"|\b(?:which|what|list|how many)\b.{0,24}\b(?:documents?|policies|files|handbooks|manuals|guides)\b"
 )
 _ASKS_ZH = "(?:谁|哪|什么|多少|多久|几|何时|怎么|如何)"
+# Somebody or something known only by what it did: "the performer of Sings America", "Erik Hort's birthplace". Who that
+# is must be found before the question itself can be. Tools are offered for 80 % of MuSiQue's questions (46 % without).
+_ROLE = (
+    r"(?:performer|author|director|producer|composer|singer|actor|actress|founder|creator|writer|inventor|owner|"
+    r"publisher|developer|supplier|artist|band|label|team|spouse|wife|husband|sibling|sister|brother|father|mother|"
+    r"child|birth ?place|birth city|death city|headquarters|individual|person|employer|country|county|city|"
+    r"province|continent)"
+)
+_NESTED = re.compile(
+    rf"\b{_ROLE} (?:of|who|that|which|where|behind|first|contain|produc|won|prepar|voic)\w*\b|['’]s {_ROLE}\b"
+    rf"|\bby the .{{1,40}} {_ROLE}\b|\bthe star of\b"
+    r"|(?:的)(?:作者|导演|创始人|演唱者|发明者|负责人|主管|供应商|所在地|出生地|总部|母公司|上级)(?:是|的|在|于|有|几|哪|谁|什么|由)"
+)
 _SEVERAL = re.compile(
     r"以及|分别|各自|区别|不同点|对比|相比|比较|同时|[?？].+[?？]"
     rf"|{_ASKS_ZH}.*[，,、和又还].*{_ASKS_ZH}"
@@ -40,6 +53,6 @@ def groups(text: str) -> tuple[str, ...]:
         found.append("calendar")
     if _CATALOGUE.search(plain):
         found.append("catalogue")
-    if _SEVERAL.search(plain) or found:
+    if _SEVERAL.search(plain) or _NESTED.search(plain) or found:
         found.append("knowledge")
     return tuple(found)
