@@ -80,7 +80,9 @@ async def test_what_is_said_while_slack_answers_is_shown_next(monkeypatch: pytes
         stream.tell("sentence", f"Sentence {number}.")
         await asyncio.sleep(0.007)
     stream.tell("publish", "")
-    await asyncio.sleep(0.15)
+    async with asyncio.timeout(5.0):
+        while calls.shown.count("in_progress") < 2:
+            await asyncio.sleep(0.01)
     await stream.finish()
     text = " ".join(calls.shown)
     assert [number for number in range(12) if f"Sentence {number}." not in text] == []
