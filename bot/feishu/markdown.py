@@ -24,6 +24,7 @@ COMPONENTS = 150  # of 200
 TABLES = 3  # the page says 5; others were refused a fourth (sipeed/picoclaw#1727, openclaw-lark#53)
 ROWS, COLUMNS = 100, 20
 LEAF = 1_500  # letters of one run
+SEPARATOR = 16  # bytes between two elements or runs, at most
 DEEPEST = 4
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufeff]")
 CUT = re.compile(r"[\s。！？；，.!?;,][^\s。！？；，.!?;,]*$")
@@ -294,23 +295,26 @@ def pages(found: Sequence[Unit], room: int = BUDGET, tables: int = TABLES) -> li
     """The elements of one or more cards, each of at most `room` bytes, with at most `tables` tables; further tables
     become lines. Nothing is left out."""
     made: list[list[Json]] = [[]]
-    last = ""
+    last, used, parts = "", 0, 0
     for unit in (piece for whole in found for piece in split(whole, room)):
         shown = unit
         if unit.kind == "table" and sum(e["tag"] == "table" for e in made[-1]) >= tables:
             shown = Unit("text", tuple(_merged(_lines(unit.rows))))
         for piece in split(shown, room):
-            page = _added(made[-1], piece, last)
-            if made[-1] and (size(page) > room or counted(page) > COMPONENTS):
-                made.append([element(piece)])
+            fresh = element(piece)
+            # Added up rather than measured whole: joined elements are never longer than the two apart.
+            needs, counts = size(fresh) + SEPARATOR, counted(fresh)
+            if made[-1] and (used + needs > room or parts + counts > COMPONENTS):
+                made.append([fresh])
+                used, parts = needs, counts
             else:
-                made[-1] = page
+                made[-1] = _added(made[-1], piece, fresh, last)
+                used, parts = used + needs, parts + counts
             last = piece.kind
     return [page for page in made if page]
 
 
-def _added(page: list[Json], unit: Unit, before: str) -> list[Json]:
-    fresh = element(unit)
+def _added(page: list[Json], unit: Unit, fresh: Json, before: str) -> list[Json]:
     if fresh["tag"] != "markdown" or not page or page[-1]["tag"] != "markdown":
         return [*page, fresh]
     gap = "\n" if unit.kind == before == "item" else "\n\n"
@@ -324,12 +328,15 @@ def split(unit: Unit, room: int) -> list[Unit]:
     if size(element(unit)) <= room:
         return [unit]
     made: list[Unit] = []
+    used = 0
     for run in (piece for whole in unit.runs for piece in _short(whole)):
-        grown = replace(made[-1], runs=(*made[-1].runs, run)) if made else None
-        if grown is not None and size(element(grown)) <= room:
-            made[-1] = grown
+        needs = size(element(replace(unit, runs=(run,)))) + SEPARATOR
+        if made and used + needs <= room:
+            made[-1] = replace(made[-1], runs=(*made[-1].runs, run))
+            used += needs
         else:
             made.append(replace(unit, runs=(run,), mark=unit.mark if not made else ""))
+            used = needs
     return made
 
 

@@ -30,7 +30,7 @@ OWN = st.lists(
     ),
     max_size=8,
 ).map(" ".join)  # fmt: skip
-EITHER = st.tuples(DOCUMENT, OWN, DOCUMENT).map("\n\n".join)
+EITHER = st.tuples(OWN, DOCUMENT).map("\n\n".join)
 
 
 def setting(**more: Any) -> render.Setting:
