@@ -40,7 +40,8 @@ class _Child:
     def __init__(self, megabytes: int) -> None:
         self.megabytes = megabytes
         self._process = subprocess.Popen(  # noqa: S603 - this very module, by this very Python
-            [sys.executable, "-c", _START, str(megabytes), *store.__path__],
+            [sys.executable, "-I", "-c", _START, str(megabytes), *store.__path__],
+            env={},  # what reads strangers' files holds none of our secrets
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # libraries print what they found in people's files
@@ -68,6 +69,10 @@ class _Child:
             else:
                 converted = told["converted"]
                 return Converted(**{**converted, "textless": tuple(converted["textless"])})
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def lives(self) -> bool:
         return self._process.poll() is None

@@ -4,6 +4,7 @@ import contextlib
 import time
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -185,3 +186,13 @@ def test_text_written_to_hold_expressions_up_is_given_up() -> None:
         reading.read_safely(BY_NAME["markdown"], slow, "a.md", Limits(seconds=0.3), silent)
     small = reading.read_safely(BY_NAME["markdown"], b"# A\n\nText.\n", "a.md", Limits(seconds=0.3), silent)
     assert small.title == "A"
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at the process through /proc")
+def test_the_reading_process_holds_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started without our environment: what a file makes it do finds no token there."""
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
+    reading.stop()
+    reading.read(BY_NAME["docx"], GOOD, "a.docx", Limits(), silent)
+    (child,) = reading._idle
+    assert Path(f"/proc/{child.pid}/environ").read_bytes() == b""
