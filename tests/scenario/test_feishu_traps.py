@@ -441,3 +441,18 @@ async def test_an_ageing_card_is_posted_anew(feishu: Scene) -> None:
     await feishu.until_seen("rolf", "review", "approved by rena")
     with pytest.raises(Impossible):
         await team_of(feishu).feishu.click("ou_rolf", card.id, "approve")
+
+
+async def test_logs_carry_ids_and_no_words(feishu: Scene, capfd: pytest.CaptureFixture[str]) -> None:
+    """What people write, what is answered, the app's secret and the connection's ticket are in no log line."""
+    team = team_of(feishu)
+    await team.feishu.do("fault", api=REPLY, kind="code", code=230099, times=1)
+    await feishu.asked()
+    _, card = await feishu.held()
+    await feishu.driver.click("rena", "review", card.id, "approve")
+    await feishu.ended(CONTRACT)
+    said = "".join(capfd.readouterr())
+    assert "delivery.unshowable" in said
+    secret = team.house.settings.app_secret.get_secret_value()
+    for words in (LEAVE, CONTRACT, "15 days", "45 日", secret, "Bearer", "access_key", "/ws/"):
+        assert words not in said
