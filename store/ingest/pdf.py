@@ -63,8 +63,11 @@ def read_pdf(
         with pdfplumber.open(io.BytesIO(data)) as pdf:
             return _read(pdf, max_pages, on_page)
     except PdfminerException as error:
-        if isinstance(error.args[0] if error.args else None, PDFPasswordIncorrect):
+        cause = error.args[0] if error.args else None
+        if isinstance(cause, PDFPasswordIncorrect):
             raise IngestError("encrypted") from error
+        if isinstance(cause, MemoryError):
+            raise cause from error
         raise IngestError("broken", type(error).__name__) from error
     except MALFORMED as error:
         raise IngestError("broken", type(error).__name__) from error

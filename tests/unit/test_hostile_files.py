@@ -3,6 +3,7 @@
 import contextlib
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,6 +161,35 @@ def test_a_file_that_eats_memory_is_given_up_and_the_next_is_read() -> None:
         reading.read(BY_NAME["html"], b"<html><p>" + b"<b>x</b>" * 4_000_000, "a.html", NARROW, silent)
     assert (caught.value.code, caught.value.detail) == ("too_heavy", "400 MB")
     assert reading.read(BY_NAME["docx"], GOOD, "a.docx", NARROW, silent).markdown == "Ten days a year.\n"
+
+
+def pdf_bomb(megabytes: int) -> bytes:
+    """A PDF whose one page is that many megabytes of blanks, packed a thousand times."""
+    packer = zlib.compressobj()
+    blank = b" " * (1 << 20)
+    stream = packer.compress(blank) + packer.flush(zlib.Z_FULL_FLUSH)
+    stream += (packer.compress(blank) + packer.flush(zlib.Z_FULL_FLUSH)) * megabytes + packer.flush()
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R/Resources<<>>>>",
+        b"<</Filter/FlateDecode/Length %d>>stream\n%s\nendstream" % (len(stream), stream),
+    ]
+    out = bytearray(b"%PDF-1.4\n")
+    table = b"xref\n0 5\n0000000000 65535 f \n"
+    for number, body in enumerate(objects, 1):
+        table += b"%010d 00000 n \n" % len(out)
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    at = len(out)
+    return bytes(out) + table + b"trailer<</Size 5/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % at
+
+
+def test_a_pdf_that_unpacks_to_gigabytes_is_given_up() -> None:
+    """A page's content is unpacked by the library: the process's memory bounds it."""
+    bomb = pdf_bomb(1_000)
+    assert len(bomb) < 2_000_000
+    with pytest.raises(IngestError, match="too_heavy: 400 MB"):
+        reading.read(BY_NAME["pdf"], bomb, "a.pdf", NARROW, silent)
 
 
 def test_a_file_that_takes_for_ever_is_given_up_and_the_next_is_read() -> None:
