@@ -286,8 +286,8 @@ def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"The peers on the same passages and vectors (the first {PEER_QUESTIONS} questions of each task), side by side."
         " Milliseconds are of one question without embedding; ours include the audience filter, confidence and the "
-        "passages' text. The old chain searches a matrix in memory and keeps four. LangChain's BM25 returns fifty passages "
-        "whether or not they share a word with the question, which is what costs it across languages.\n\n"
+        "passages' text. The old chain searches a matrix in memory and keeps four. LangChain's BM25 returns fifty "
+        "passages whether or not they share a word with the question, which is what costs it across languages.\n\n"
         + table(header, lines)
     )
 
