@@ -107,6 +107,10 @@ class ResultUnknown(Exception):
     """Nobody can tell whether the platform took a message, and it cannot be looked up: it is not repeated."""
 
 
+class CannotStart(Exception):
+    """A platform refuses what it was given at the start; the message says what, and what to do."""
+
+
 class NotTaken(Exception):
     """The platform refuses this message for good; the message is its error code. Sending it again is no use."""
 

@@ -6,6 +6,7 @@ import typer
 
 from bot.cli import asking, evaluation, knowledge, people, policy, process, reviews, runs
 from bot.cli.session import CommandFailed
+from bot.messages import CannotStart
 from bot.settings import SettingsError
 from store.errors import StoreError
 
@@ -29,6 +30,6 @@ def main() -> None:
     """Entry point. What an operator can mend is printed as a sentence; anything else keeps its traceback."""
     try:
         cli()
-    except (CommandFailed, SettingsError, StoreError) as error:
+    except (CannotStart, CommandFailed, SettingsError, StoreError) as error:
         typer.echo(str(error), err=True)
         sys.exit(1)

@@ -157,8 +157,6 @@ def serve(
             hearing = feishu.listener_of(app)
             if hearing is not None:
                 site, beside = feishu.beside(site, hearing), [*beside, *feishu.connection(hearing)]
-                if hearing.uses_webhook:
-                    await hearing.start()
         server = Door(
             uvicorn.Config(
                 site,

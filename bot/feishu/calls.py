@@ -73,6 +73,10 @@ class Refused(NotTaken):
         self.code, self.detail = code, detail
 
 
+class NoToken(ConnectionError):
+    """Feishu gives no token for these credentials; the message is its code. They may be being rotated just now."""
+
+
 class Calls:
     """The house's way out. `close` ends its threads."""
 
@@ -165,7 +169,7 @@ class Calls:
         try:
             return await loop.run_in_executor(self._threads, self._client.request, request)
         except ObtainAccessTokenException as error:
-            raise ConnectionError(f"no token: {error.code}") from error
+            raise NoToken(str(error.code)) from error
         except requests.RequestException as error:
             raise ConnectionError(type(error).__name__) from error
         except ValueError as error:  # a gateway's page that calls itself JSON

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from bot.doctor import Finding
-from bot.feishu.calls import SCOPES, Refused
+from bot.feishu.calls import SCOPES, NoToken, Refused
 from bot.feishu.people import Unknown
 from bot.feishu.send import FeishuHouse
 
@@ -60,6 +60,9 @@ async def _credentials(house: FeishuHouse) -> Finding:
         remedy = "Enable the bot among the app's capabilities and publish a version."
         return Finding(name, False, f"{error.code} {error.detail}".strip(), remedy)
     except (OSError, KeyError) as error:
+        if not isinstance(error, NoToken | KeyError):
+            remedy = f"Check that this machine reaches {domain} over HTTPS."
+            return Finding(name, False, type(error).__name__, remedy)
         # A Lark app at Feishu's address, and the other way round, is an unknown app there.
         remedy = (
             f"Copy App ID and App Secret anew from the credentials page; the app must be one of {domain} "

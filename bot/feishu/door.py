@@ -26,7 +26,7 @@ def listener_of(app: "App", timing: Timing | None = None) -> Listener | None:
 
 def connection(listener: Listener) -> list[Coroutine[Any, Any, None]]:
     """What has to run beside the server."""
-    return [] if listener.uses_webhook else [listener.run_connection()]
+    return [listener.run_webhook() if listener.uses_webhook else listener.run_connection()]
 
 
 def beside(site: ASGIApp, listener: Listener) -> ASGIApp:

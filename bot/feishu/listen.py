@@ -16,13 +16,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from bot.feishu import events, webhook
-from bot.feishu.calls import Refused
+from bot.feishu.calls import NoToken, Refused
 from bot.feishu.clicks import Clicks
 from bot.feishu.commands import Commands
 from bot.feishu.connection import ANSWER_SECONDS, Runner, Takers, Timing
 from bot.feishu.events import Heard, heard
 from bot.feishu.send import FeishuHouse
-from bot.messages import MALFORMED, Change, Incoming
+from bot.messages import MALFORMED, CannotStart, Change, Incoming
 from store.conversations import TERMINAL, QuestionRow
 from store.errors import DatabaseUnavailable, NotFound, StoreError
 from store.queue import Retry
@@ -37,11 +37,8 @@ JOB = "feishu_event"
 ASIDE = "aside:"  # switch of a conversation in which people talk to each other
 TRYING = Retry(attempts=5, initial_seconds=0.5, longest_seconds=10.0)
 TELL_SECONDS = 60.0
+BEGIN_AGAIN = 5.0
 TOPICS_MOST = 5_000
-
-
-class CannotStart(Exception):
-    """Feishu refuses the app; the message says what to do."""
 
 
 class Listener:
@@ -67,7 +64,10 @@ class Listener:
         return self._settings.uses_webhook
 
     async def start(self) -> None:
-        """Ask Feishu whether the credentials work, before anything depends on it. Raises `CannotStart`."""
+        """Ask Feishu whether the credentials work, before anything depends on it.
+
+        Raises `CannotStart`, or `OSError` when Feishu does not answer.
+        """
         try:
             self._bot = (await self._house.people.identity()).open_id
         except Refused as error:
@@ -75,15 +75,36 @@ class Listener:
                 f"Feishu refuses this app ({error.code}). Enable its bot, grant the permissions of "
                 "manifests/feishu.yaml and publish a version; `signoff doctor` names what is missing."
             ) from None
-        except (OSError, KeyError) as error:
+        except (NoToken, KeyError) as error:
             raise CannotStart(
-                f"Feishu does not accept FEISHU_APP_ID and FEISHU_APP_SECRET, or is not at {self._settings.domain} "
-                f"({error}). Check both on the app's credentials page, and FEISHU_DOMAIN (feishu or lark)."
+                f"{self._settings.domain} does not accept FEISHU_APP_ID and FEISHU_APP_SECRET ({error}). Check both on "
+                "the app's credentials page, and FEISHU_DOMAIN (feishu or lark)."
             ) from None
+
+    async def _begin(self) -> None:
+        """`start`, again and again while Feishu does not answer: the other platforms go on meanwhile."""
+        while True:
+            try:
+                await self.start()
+            except OSError as error:
+                log.warning("feishu.unreachable", error=type(error).__name__)
+                self._app.health["feishu"] = lambda: f"{self._settings.domain} cannot be reached"
+                await asyncio.sleep(BEGIN_AGAIN)
+            else:
+                self._app.health.pop("feishu", None)
+                return
+
+    async def run_webhook(self) -> None:
+        """What the HTTP door needs beside it, until cancelled."""
+        await self._begin()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.finish()
 
     async def run_connection(self) -> None:
         """Stay connected until cancelled."""
-        await self.start()
+        await self._begin()
         takers = Takers(event=self._take_in_thread, click=self.clicks.take, busy=self.clicks.busy)
         self.runner = Runner(self._settings, takers, self._timing)
         self._app.health["feishu"] = self.runner.unwell
@@ -141,6 +162,8 @@ class Listener:
         if events.type_of(found) == events.CLICK:
             return JSONResponse(await self._clicked(found))
         try:
+            if not self._bot:
+                return Response(status_code=503)  # Feishu sends it again
             if events.concerns_us(found, self._bot):
                 await self._app.store.arrivals.accept(
                     "feishu", events.key_of(found), found, task=JOB, lock=events.lock_of(found)

@@ -19,7 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bot.messages import MALFORMED, Change, Incoming, NotTaken
+from bot.messages import MALFORMED, CannotStart, Change, Incoming, NotTaken
 from bot.slack.bolt import (
     acknowledged,
     authorized_as,
@@ -58,10 +58,6 @@ WORDS = {
     "shared": "shared_channel",
     "unreadable": "unreadable",
 }
-
-
-class CannotStart(Exception):
-    """Slack refuses the app's tokens; the message says which and what to do."""
 
 
 class Listener:

@@ -16,8 +16,8 @@ import pytest_asyncio
 
 from bot.feishu import doctor, stream
 from bot.feishu.connection import Runner, Takers
-from bot.feishu.sdk import ws
-from bot.messages import Progress, Reply
+from bot.feishu.sdk import TokenManager, ws
+from bot.messages import CannotStart, Progress, Reply
 from tests.emulators.feishu.client import Impossible, StandIn
 from tests.scenario.driver import CONTRACT, LEAVE, Scene
 from tests.scenario.feishu_team import QUICK, FeishuDriver, Team, feishu_team
@@ -456,3 +456,24 @@ async def test_logs_carry_ids_and_no_words(feishu: Scene, capfd: pytest.CaptureF
     secret = team.house.settings.app_secret.get_secret_value()
     for words in (LEAVE, CONTRACT, "15 days", "45 日", secret, "Bearer", "access_key", "/ws/"):
         assert words not in said
+
+
+async def test_wrong_credentials_end_the_start_and_an_outage_does_not(
+    spare_feishu: StandIn, database_url: str, tmp_path: Path
+) -> None:
+    """A secret that Feishu refuses is said in a sentence, by the start and by the doctor; while Feishu is away the other
+    platforms go on, /readyz is red, and it begins when Feishu is back."""
+    async with feishu_team(spare_feishu, database_url, tmp_path, queues=()) as team:
+        before = (await spare_feishu.do("secret", secret="another"))["before"]
+        TokenManager.cache.cache.clear()
+        team.house.people._identity = None
+        with pytest.raises(CannotStart, match="FEISHU_APP_SECRET"):
+            await team.listener.start()
+        (finding,) = await doctor.examine_feishu(team.app, team.house)
+        assert (finding.name, finding.ok) == ("feishu credentials", False)
+        assert "FEISHU_DOMAIN" in finding.remedy
+        await spare_feishu.do("secret", secret=before)
+        await spare_feishu.do("fault", api="GET /open-apis/bot/v3/info", kind="html", times=1)
+        with pytest.raises(OSError, match="502"):
+            await team.listener.start()
+        await team.listener.start()
