@@ -115,7 +115,7 @@ class Stream:
     async def _show(self) -> None:
         if not self.parts:
             await self._current_status()
-        due = bool(self._waiting) or self._now() - self._begun >= BEGIN_AFTER
+        due = bool(self._waiting or self.parts) or self._now() - self._begun >= BEGIN_AFTER
         if due and self._streamable() and not self._refused:
             await self._stream()
 

@@ -220,7 +220,7 @@ class Scene:
 
 
 async def idle(app: App, queues: Sequence[str], seconds: float = 10.0) -> None:
-    """Wait until no job of these queues is due or running."""
+    """Wait until no job of these queues is due, running, or to be tried again."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         async with transaction(app.store.database.engine) as connection:
@@ -233,7 +233,8 @@ async def idle(app: App, queues: Sequence[str], seconds: float = 10.0) -> None:
 DUE = """
 SELECT count(*) FROM procrastinate_jobs
  WHERE queue_name = ANY(:queues)
-   AND (status = 'doing' OR status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now()))
+   AND (status = 'doing'
+        OR status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now() OR attempts > 0))
 """
 
 
