@@ -123,7 +123,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
                 retriever=store.search,
                 writer=writer,
                 rules=settings.rules,
-                limits=_limits(settings),
+                limits=limits(settings),
                 tools=builtin_registry(),
                 nearness=Nearness(embedder),
                 contact=settings.workspace.contact,
@@ -257,7 +257,8 @@ def search_settings(settings: Settings) -> SearchSettings:
     )
 
 
-def _limits(settings: Settings) -> Limits:
+def limits(settings: Settings) -> Limits:
+    """The numbers that an operator set for searching and drafting."""
     chosen = settings.search
     return Limits(
         candidates=chosen.candidates,

@@ -29,7 +29,7 @@ from rag_graph.estimate import Estimates
 from rag_graph.record import Asked
 from rag_graph.rewrite import CARRY_OVER
 from rag_graph.streaming import Telling
-from store.text import clean, estimate_tokens
+from store.text import clean, estimate_tokens, language
 
 if TYPE_CHECKING:
     from rag_graph.tools.registry import Registry
@@ -299,6 +299,14 @@ class ModelWriter:
         answer = await self._chat.ask("draft", [system, user], telling=telling)
         self._count(question, "draft", [system, user], answer)
         return _written(answer, report)
+
+    async def judge(self, question: str, accepted: tuple[str, ...], answer: str) -> bool:
+        """Does `answer` state what one of the accepted answers states? For measuring; anything but RIGHT is wrong."""
+        prompt = prompts.render(
+            "judge", language(question), question=question, accepted=" | ".join(accepted), answer=answer
+        )
+        told = await self._chat.ask("assess", [HumanMessage(prompt)])
+        return str(told.text).strip().upper().startswith("RIGHT")
 
     async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
         prompt = prompts.render("summarise", language, summary=summary, history=conversation(turns))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bot.app import make_embedder, search_settings
+from bot.app import limits, make_embedder, make_writer, search_settings
 from bot.cli.session import CommandFailed, Home, Json, database, dump, run
 from bot.settings import Settings, load_settings
 
@@ -165,6 +165,30 @@ async def context(bench: Bench, folder: Path) -> "Sequence[Result]":
         return await contexts(chosen, searcher, ids, bench.config())
 
 
+async def answers(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """Whole answers: right by containment and by a judge model, citations, tokens and latency; --csv for people."""
+    from rag_graph.contracts import Deps
+    from rag_graph.evaluation.answering import answers as measured
+    from rag_graph.models import ModelWriter
+    from rag_graph.policy import Rules
+    from rag_graph.tools import builtin_registry
+
+    chosen, writer = bench.read(folder), make_writer(bench.settings)
+    config = bench.config(
+        model=bench.settings.llm.model if bench.settings.llm else "none", roles=bench.settings.model
+    )
+    try:
+        async with bench.searchable(chosen) as (searcher, ids):
+            deps = Deps(searcher, writer, Rules.parse([]), limits(bench.settings), builtin_registry())
+            judge = writer.judge if isinstance(writer, ModelWriter) else None
+            results, rows = await measured(chosen, deps, ids, config, judge)
+    finally:
+        if isinstance(writer, ModelWriter):
+            await writer.close()
+    bench.rows.extend(rows)
+    return results
+
+
 #: What can be measured; the first line of each docstring is its help.
 TABLE: Mapping[str, Runner] = {
     "retrieval": retrieval,
@@ -173,6 +197,7 @@ TABLE: Mapping[str, Runner] = {
     "grounding": grounding,
     "tools": tools,
     "context": context,
+    "answers": answers,
     "multihop": multihop,
 }
 

@@ -36,10 +36,7 @@ async def contexts(
         found = (await retriever.search(query["text"], readers, top_k=RETRIEVED)).passages
         for k in KS:
             pasted = "\n\n".join(passage.text for passage in found[:k])
-            made = selected(
-                query["text"], [passage.text for passage in found], estimate_tokens(pasted) - RETRIEVED
-            )
-            shown = "\n\n".join(filter(None, made))
+            shown = _fitted(query["text"], [passage.text for passage in found], estimate_tokens(pasted))
             told[k].append(
                 (
                     _share(pasted, wanted),
@@ -80,6 +77,15 @@ def _evidence(chosen: EvaluationSet, query: Query) -> list[str]:
             return []
         wanted.append(found[0])
     return wanted
+
+
+def _fitted(question: str, texts: Sequence[str], tokens: int) -> str:
+    """The texts cut so that they take at most `tokens` together, blank lines between them included."""
+    for spare in range(len(texts)):
+        shown = "\n\n".join(filter(None, selected(question, texts, tokens - spare)))
+        if estimate_tokens(shown) <= tokens:
+            return shown
+    return ""
 
 
 def _share(text: str, wanted: Sequence[str]) -> float:

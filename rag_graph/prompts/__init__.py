@@ -12,6 +12,7 @@ NAMES: Final = (
     "decompose",
     "draft",
     "guidance",
+    "judge",
     "keywords",
     "other_language",
     "question",

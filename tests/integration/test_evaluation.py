@@ -1,5 +1,6 @@
 """`signoff eval`: sets in the shared shape, measured through the code that serves questions, in a scratch database."""
 
+import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,10 @@ from typer.testing import CliRunner
 
 from bot.cli import cli
 from bot.cli.session import CommandFailed
-from rag_graph.evaluation import ReadyEmbedder, Result, SetUnusable, load
+from rag_graph.evaluation import EvaluationSet, ReadyEmbedder, Result, SetUnusable, load
+from rag_graph.evaluation.tools import choosing
 from rag_graph.evaluation.vectors import KeptEmbedder
-from store.scratch import fill, scratch
+from store.scratch import Row, fill, scratch
 from store.search import Searcher
 from tests.embedder import HashEmbedder
 
@@ -151,3 +153,103 @@ def test_the_hash_is_of_the_configuration_alone() -> None:
     """Other figures have the same hash; another setting has another."""
     first, second = Result("s", 1, {"x": 1.0}, {"k": 1}), Result("t", 9, {"x": 0.0}, {"k": 1})
     assert first.config_hash == second.config_hash != Result("s", 1, {"x": 1.0}, {"k": 2}).config_hash
+
+
+ANSWERED = [
+    {"id": "a1", "text": "差旅餐补每天多少元？", "answer": ["一百二十元", "120 元"], "type": "answerable"},
+    {"id": "a2", "text": "公司的股票代码是什么？", "answer": ["600001"], "type": "unanswerable"},
+]
+
+
+def test_eval_answers_judges_whole_answers(
+    signoff: Callable[..., object], folder: Path, tmp_path: Path
+) -> None:
+    """Containment, citations and latency by type; --csv has a line for each answer with an empty column to fill in."""
+    (folder / "queries.jsonl").write_text(lines(ANSWERED), encoding="utf-8")
+    (folder / "qrels.tsv").write_text("a1\ttravel\t1\n", encoding="utf-8")
+    out = tmp_path / "answers.csv"
+    rows = signoff("answers", str(folder), "--csv", str(out))
+    assert isinstance(rows, list)
+    figures = {row["set"]: row["metrics"] for row in rows}
+    assert figures["small answerable"]["right by containment"] == 1
+    assert figures["small answerable"]["citation recall"] == 1
+    assert figures["small unanswerable"]["right by containment"] == 1
+    told = list(csv.DictReader(out.read_text(encoding="utf-8-sig").splitlines()))
+    assert [row["id"] for row in told] == ["a1", "a2"]
+    assert {row["right"] for row in told} == {""}
+
+
+def test_eval_context_compares_at_equal_tokens(signoff: Callable[..., object], folder: Path) -> None:
+    """Neither side takes more than the other may, and each k has both figures."""
+    (folder / "queries.jsonl").write_text(lines(ANSWERED[:1]), encoding="utf-8")
+    (folder / "qrels.tsv").write_text("a1\ttravel\t1\n", encoding="utf-8")
+    (row,) = signoff("context", str(folder))  # type: ignore[misc]
+    assert row["metrics"]["pasted@1"] == row["metrics"]["context@1"] == 1
+    assert all(point["tokens_context"] <= point["tokens_pasted"] for point in row["details"]["curve"])
+
+
+def test_eval_multihop_goes_through_the_loop(signoff: Callable[..., object], folder: Path) -> None:
+    """The second hop is asked with the first one's answer, and finds what one search for the question does not."""
+    corpus = [
+        {"id": "p1", "title": "Sings America", "text": "Sings America is performed by David Hasselhoff."},
+        {"id": "p2", "title": "David Hasselhoff", "text": "David Hasselhoff played Snapper Foster."},
+        *(
+            {"id": f"x{n}", "title": "Sings", "text": f"America sings song {n} of the performer."}
+            for n in range(12)
+        ),
+    ]
+    steps = [
+        {"question": "Who is the performer of Sings America?", "answer": "David Hasselhoff", "doc": "p1"},
+        {"question": "Who did #1 play?", "answer": "Snapper Foster", "doc": "p2"},
+    ]
+    query = {
+        "id": "m1",
+        "text": "Who did the performer of Sings America play?",
+        "answer": ["x"],
+        "decomposition": steps,
+    }
+    (folder / "corpus.jsonl").write_text(lines(corpus), encoding="utf-8")
+    (folder / "queries.jsonl").write_text(lines([query]), encoding="utf-8")
+    (folder / "qrels.tsv").write_text("m1\tp1\t1\nm1\tp2\t1\n", encoding="utf-8")
+    rows = signoff("multihop", str(folder))
+    assert isinstance(rows, list)
+    assert rows[0]["metrics"]["all gold, the loop"] == 1
+    assert rows[0]["metrics"]["tools were offered"] == 1
+
+
+async def test_tools_are_ranked_and_refused_in_both_shapes(tmp_path: Path) -> None:
+    """A corpus of tools is ranked at several sizes; functions offered with a question, or none that fits."""
+    tools = EvaluationSet(
+        "tools",
+        [Row(n, n, n, f"{n}: {told}", "en") for n, told in (("rooms", "Finds a free room."), ("cars", "Rents a car."))],
+        [{"id": "t1", "text": "Is a room free?", "answer": ["rooms"]}],
+        {}, {}, {},
+    )  # fmt: skip
+    embedder = KeptEmbedder(HashEmbedder(), tmp_path / "kept.npz")
+    (result,) = await choosing(tools, embedder, {})
+    assert result.metrics["top1@2"] == 1
+    functions = [{"name": "find_rooms", "description": "Finds a free room.", "parameters": {}}]
+    offered = [
+        {
+            "id": f"f{n}",
+            "text": "Is a room free?",
+            "answer": ["find_rooms"],
+            "type": "multiple",
+            "functions": functions,
+        }
+        for n in range(6)
+    ] + [
+        {
+            "id": f"i{n}",
+            "text": "Who was Napoleon?",
+            "answer": [],
+            "type": "irrelevance",
+            "functions": functions,
+        }
+        for n in range(6)
+    ]
+    results = {
+        r.set: r.metrics for r in await choosing(EvaluationSet("f", [], offered, {}, {}, {}), embedder, {})
+    }
+    assert results["f: multiple"]["right name"] == 1
+    assert results["f"]["irrelevance recognised by folds"] == 1
