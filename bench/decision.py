@@ -18,6 +18,7 @@ from typing import Any
 
 import platformdirs
 
+from bench import decision_page
 from bench.corpus import DATA, available
 from bench.provenance import ROOT, provenance
 from bot.cli.evaluation import TABLE, Bench
@@ -34,6 +35,7 @@ RUNS: Mapping[str, Sequence[str]] = {
     "tools": ("tool_metatool", "tool_bfcl"),
     "context": ("zh_cmrc2018", "xquad_bilingual", "en_multihop"),
     "multihop": ("en_multihop",),
+    "abstain": ("noanswer_bilingual",),
     "rewrite": ("zh_kdconv_travel", "en_mtrag", "en_rewrite"),
 }
 
@@ -81,6 +83,7 @@ def main() -> None:
             json.dumps(about | spent | {"results": rows}, indent=1, ensure_ascii=False) + "\n",
             encoding="utf-8",
         )
+    decision_page.write()
 
 
 if __name__ == "__main__":

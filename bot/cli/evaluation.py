@@ -189,6 +189,16 @@ async def answers(bench: Bench, folder: Path) -> "Sequence[Result]":
     return results
 
 
+async def abstain(bench: Bench, folder: Path) -> "Sequence[Result]":
+    """Knowing when not to answer: AUROC, and false answers where 95 % of the answerable questions are answered."""
+    from rag_graph.evaluation.abstaining import abstaining
+
+    chosen = bench.read(folder)
+    async with bench.searchable(chosen) as (searcher, ids):
+        del ids
+        return await abstaining(chosen, searcher, bench.config())
+
+
 #: What can be measured; the first line of each docstring is its help.
 TABLE: Mapping[str, Runner] = {
     "retrieval": retrieval,
@@ -197,6 +207,7 @@ TABLE: Mapping[str, Runner] = {
     "grounding": grounding,
     "tools": tools,
     "context": context,
+    "abstain": abstain,
     "answers": answers,
     "multihop": multihop,
 }

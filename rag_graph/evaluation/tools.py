@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rag_graph.evaluation.datasets import EvaluationSet, SetUnusable
+from rag_graph.evaluation.logistic import logistic
 from rag_graph.evaluation.results import Result, share
 from rag_graph.tools.choosing import Card, background, features, fit, rank
 from store.embedding import Embedder
@@ -16,7 +17,6 @@ __all__ = ["choosing", "chosen_among", "fitted", "fitting"]
 
 SIZES = (5, 10, 20, 50, 100)
 FOLDS = 5
-RIDGE = 3.0
 KEPT = 0.95  # of right calls
 
 Query = Mapping[str, Any]
@@ -115,7 +115,7 @@ def by_folds(right: Sequence[Mapping[str, float]], none: Sequence[Mapping[str, f
     told = np.zeros(len(fits))
     folds = np.random.default_rng(0).integers(0, FOLDS, len(fits))
     for fold in range(FOLDS):
-        weights = _logistic(inputs[folds != fold], fits[folds != fold])
+        weights = logistic(inputs[folds != fold], fits[folds != fold])
         told[folds == fold] = (
             np.column_stack([np.ones((folds == fold).sum()), inputs[folds == fold]]) @ weights
         )
@@ -128,7 +128,7 @@ def fitted(right: Sequence[Mapping[str, float]], none: Sequence[Mapping[str, flo
     inputs, fits = _matrix(right, none)
     names = list(right[0])
     raw = np.array([[row[name] for name in names] for row in (*right, *none)])
-    weights = _logistic(inputs, fits)[1:] / (raw.std(axis=0) + 1e-9)
+    weights = logistic(inputs, fits)[1:] / (raw.std(axis=0) + 1e-9)
     line = float(np.quantile(raw[fits] @ weights, 1 - KEPT))
     return {
         "intercept": round(-line, 5),
@@ -142,20 +142,6 @@ def _matrix(right: Sequence[Mapping[str, float]], none: Sequence[Mapping[str, fl
     raw = np.array([list(row.values()) for row in (*right, *none)])
     fits = np.array([True] * len(right) + [False] * len(none))
     return (raw - raw.mean(axis=0)) / (raw.std(axis=0) + 1e-9), fits
-
-
-def _logistic(inputs: Array, told: Array) -> Array:
-    """Ridge logistic regression by Newton's method; the intercept comes first and is free."""
-    design = np.column_stack([np.ones(len(inputs)), inputs])
-    ridge = RIDGE * np.eye(design.shape[1])
-    ridge[0, 0] = 0.0
-    weights = np.zeros(design.shape[1])
-    for _ in range(30):
-        likely = 1 / (1 + np.exp(-design @ weights))
-        slope = design.T @ (likely - told) + ridge @ weights
-        curve = (design * (likely * (1 - likely))[:, None]).T @ design + ridge
-        weights = weights - np.linalg.solve(curve, slope)
-    return weights
 
 
 async def _unit(embedder: Embedder, texts: Sequence[str]) -> Array | None:
