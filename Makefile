@@ -70,6 +70,9 @@ bench-load: $(VENV)/.bench
 bench-slack-latency: $(VENV)/.dev
 	$(BIN)/pytest tests/load/slack_latency.py
 
+bench-decision: $(VENV)/.bench
+	$(BIN)/python -m bench.decision
+
 bench-fifty: $(VENV)/.bench
 	$(BIN)/python -m bench.fifty
 
