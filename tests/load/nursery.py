@@ -70,6 +70,7 @@ def main() -> None:
     for pid in children:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)
+    os._exit(0)  # nothing is left to tidy up, and taking all those modules down costs a second
 
 
 if __name__ == "__main__":

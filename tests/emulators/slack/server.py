@@ -207,7 +207,7 @@ class Server:
         if ticket not in self._tickets:
             return web.Response(status=404)
         self._tickets.discard(ticket)  # an address works once
-        socket = web.WebSocketResponse()
+        socket = web.WebSocketResponse(timeout=1.0)  # of a goodbye that nobody returns
         await socket.prepare(request)
         await self.delivery.serve_socket(socket)
         return socket
