@@ -461,7 +461,7 @@ async def test_logs_carry_ids_and_no_words(feishu: Scene, capfd: pytest.CaptureF
 async def test_wrong_credentials_end_the_start_and_an_outage_does_not(
     spare_feishu: StandIn, database_url: str, tmp_path: Path
 ) -> None:
-    """A secret that Feishu refuses is said in a sentence, by the start and by the doctor; while Feishu is away the other
+    """A secret that Feishu refuses is said in a sentence, by the start and by the doctor; while it is away the other
     platforms go on, /readyz is red, and it begins when Feishu is back."""
     async with feishu_team(spare_feishu, database_url, tmp_path, queues=()) as team:
         before = (await spare_feishu.do("secret", secret="another"))["before"]
