@@ -143,20 +143,7 @@ def serve(
 
     async def work(app: App) -> None:
         workspace = build_site(app, personas=personas)
-        site: ASGIApp = workspace
-        beside: list[Awaitable[object]] = []
-        if settings.slack is not None:
-            from bot.slack import door
-
-            listener = door.listener_of(app)
-            if listener is not None:
-                site, beside = door.beside(site, listener), [*door.socket(listener)]
-        if settings.feishu is not None:
-            from bot.feishu import door as feishu
-
-            hearing = feishu.listener_of(app)
-            if hearing is not None:
-                site, beside = feishu.beside(site, hearing), [*beside, *feishu.connection(hearing)]
+        site, beside = _platforms(app, workspace)
         server = Door(
             uvicorn.Config(
                 site,
@@ -173,6 +160,25 @@ def serve(
         await _until_first(server.serve(), app.store.queue.run_worker(["answers"]), *beside)
 
     run(_with_app(settings, work))
+
+
+def _platforms(app: App, site: ASGIApp) -> tuple[ASGIApp, list[Awaitable[object]]]:
+    """`site` with the platforms' addresses in front, and what has to run beside it. Their libraries are loaded where
+    they are set up."""
+    beside: list[Awaitable[object]] = []
+    if app.settings.slack is not None:
+        from bot.slack import door
+
+        listener = door.listener_of(app)
+        if listener is not None:
+            site, beside = door.beside(site, listener), [*door.socket(listener)]
+    if app.settings.feishu is not None:
+        from bot.feishu import door as feishu
+
+        hearing = feishu.listener_of(app)
+        if hearing is not None:
+            site, beside = feishu.beside(site, hearing), [*beside, *feishu.connection(hearing)]
+    return site, beside
 
 
 class Door(uvicorn.Server):
