@@ -372,7 +372,11 @@ def main() -> None:
 
 async def write(chosen: argparse.Namespace) -> None:
     """Measure, and write the result after each set; the page and the picture only where all were measured."""
-    command = "python -m bench.retrieval run" + "".join(f" {name}" for name in chosen.sets)
+    command = " ".join(["python -m bench.retrieval run", *chosen.sets])
+    if chosen.modes != ",".join(MODES):
+        command += f" --modes {chosen.modes}"
+    if chosen.no_peers:
+        command += " --no-peers"
     about = provenance(command, configuration(SearchSettings()))
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     results: list[dict[str, Any]] = []
