@@ -240,8 +240,17 @@ def migrate(home: Home = None) -> None:
     run(work())
 
 
-def doctor(home: Home = None, as_json: Json = False) -> None:
-    """Look at everything that must work, and say what to do about what does not."""
+def doctor(
+    home: Home = None,
+    question: Annotated[str, typer.Option(help="Why does this question find what it finds?")] = "",
+    principals: Annotated[
+        list[str] | None, typer.Option("--as", help="Who asks the question; repeatable.")
+    ] = None,
+    document: Annotated[str, typer.Option(help="Part of the name of where its answer stands.")] = "",
+    language: Annotated[str, typer.Option(help="Of what is said about it: en or zh.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Look at everything that must work, or into one question; say what to do about what does not."""
 
     async def work() -> None:
         async with opened(home) as app:
@@ -305,7 +314,9 @@ def prune(
                 return
             erased = await (app.erasing.person(person) if person else app.erasing.thread(thread))
             if not await see_through(app, ["answers"], lambda: app.erasing.finished(erased), seconds=120):
-                raise CommandFailed("Erased, but some memory is still to be forgotten; a running serve does it.")
+                raise CommandFailed(
+                    "Erased, but some memory is still to be forgotten; a running serve does it."
+                )
             typer.echo(f"Forgot {len(erased.questions)} questions and what hung on them.")
 
     run(work())
