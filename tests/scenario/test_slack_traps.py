@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from bot.app import Parts, open_app
-from bot.messages import Progress, Reply
+from bot.messages import CannotStart, Progress, Reply
 from bot.slack import calls, listen, socket
 from bot.slack.doctor import examine_slack
 from bot.slack.posted import Posted
@@ -587,7 +587,7 @@ async def test_the_doctor_tells_wrong_tokens_and_a_dead_connection(
         found = {f.name: f.detail for f in await examine_slack(app, house) if not f.ok}
         assert found[name] == said
         if changed:
-            with pytest.raises(listen.CannotStart, match="Slack refuses"):
+            with pytest.raises(CannotStart, match="Slack refuses"):
                 await listen.Listener(app, house).start()
 
 
