@@ -17,9 +17,9 @@ from store.text import estimate_tokens, sentences
 __all__ = ["GAP", "selected"]
 
 GAP: Final = "…"
-# Tried on parts of three public sets: .5 to 2 for the place and .2 to .6 for the neighbours differ by a point or two.
-PLACE: Final = 1.0  # of the first passage; the n-th has 1/n of it
-NEIGHBOUR: Final = 0.2
+# Tried on thirds of three public sets: .3 to 2 for the place and 0 to .6 for the neighbours differ by a point or two.
+PLACE: Final = 0.6  # of the first passage; the n-th has 1/n of it
+NEIGHBOUR: Final = 0.1
 
 Key = tuple[int, int]  # passage, sentence
 

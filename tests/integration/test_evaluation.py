@@ -183,7 +183,9 @@ def test_eval_context_compares_at_equal_tokens(signoff: Callable[..., object], f
     """Neither side takes more than the other may, and each k has both figures."""
     (folder / "queries.jsonl").write_text(lines(ANSWERED[:1]), encoding="utf-8")
     (folder / "qrels.tsv").write_text("a1\ttravel\t1\n", encoding="utf-8")
-    (row,) = signoff("context", str(folder))  # type: ignore[misc]
+    rows = signoff("context", str(folder))
+    assert isinstance(rows, list)
+    (row,) = rows
     assert row["metrics"]["pasted@1"] == row["metrics"]["context@1"] == 1
     assert all(point["tokens_context"] <= point["tokens_pasted"] for point in row["details"]["curve"])
 
@@ -253,3 +255,24 @@ async def test_tools_are_ranked_and_refused_in_both_shapes(tmp_path: Path) -> No
     }
     assert results["f: multiple"]["right name"] == 1
     assert results["f"]["irrelevance recognised by folds"] == 1
+
+
+def test_eval_abstain_tells_known_from_unknown(signoff: Callable[..., object], folder: Path) -> None:
+    """By language: the shipped confidence and one by folds, and what is left of it in the other language."""
+    known = [
+        {"id": f"k{n}", "text": "差旅餐补每天多少元？", "type": "answerable", "lang": "zh"} for n in range(3)
+    ]
+    unknown = [
+        {"id": f"u{n}", "text": "月球上有几座火山？", "type": "unanswerable", "lang": "zh"} for n in range(3)
+    ]
+    english = [
+        {**one, "id": one["id"] + "e", "lang": "en", "text": "travel meals"} for one in (*known, *unknown)
+    ]
+    (folder / "queries.jsonl").write_text(lines([*known, *unknown, *english]), encoding="utf-8")
+    (folder / "qrels.tsv").write_text("".join(f"k{n}\ttravel\t1\n" for n in range(3)), encoding="utf-8")
+    rows = signoff("abstain", str(folder))
+    assert isinstance(rows, list)
+    figures = {row["set"]: row["metrics"] for row in rows}
+    assert figures["small zh"]["auroc, shipped"] == 1
+    assert figures["small zh"]["false answers, shipped"] == 0
+    assert set(figures) == {"small en", "small zh", "small en → zh", "small zh → en"}
