@@ -195,10 +195,16 @@ async def _kill_often(run: Run, kills: int, every: float, chance: random.Random)
     for number in range(kills):
         await asyncio.sleep(max(0.0, began + (number + chance.uniform(0.3, 0.7)) * every - time.monotonic()))
         # One of those that serve, and never the last: what is still starting has nothing to lose.
-        while len(serving := [p for p in run.fleet.processes if listens(p.port)]) < min(2, run.fleet.size):
+        while len(serving := [p for p in run.fleet.processes if _serves(p)]) < min(2, run.fleet.size):
             await asyncio.sleep(0.1)
-        after.append(asyncio.create_task(_kill(run, chance.choice(serving))))
+        victim = chance.choice(serving)
+        victim.dying = True
+        after.append(asyncio.create_task(_kill(run, victim)))
     return list(await asyncio.gather(*after))
+
+
+def _serves(process: Serving) -> bool:
+    return not process.dying and listens(process.port)
 
 
 async def _kill(run: Run, process: Serving) -> dict[str, Any]:
@@ -211,6 +217,7 @@ async def _kill(run: Run, process: Serving) -> dict[str, Any]:
     while run.fleet.starter.alive(process.pid):
         await asyncio.sleep(0.01)
     run.fleet.start(process)
+    process.dying = False
     serving = jobs = 0.0
     while not (serving and jobs) and time.monotonic() - began < REST_SECONDS:
         await asyncio.sleep(0.1)

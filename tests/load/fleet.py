@@ -113,6 +113,7 @@ class Serving:
     port: int
     pid: int = 0
     starts: int = 0
+    dying: bool = False  # killed, and not started anew yet
 
 
 @dataclass
