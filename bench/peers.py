@@ -61,7 +61,8 @@ def langchain(job: Job, url: str) -> Retrieve:
             raise NotImplementedError
 
         def embed_query(self, text: str) -> list[float]:
-            return job.queries[place_of[text]].tolist()
+            vector: list[float] = job.queries[place_of[text]].tolist()
+            return vector
 
     store = PGVector(Ready(), connection=url.replace("postgresql://", "postgresql+psycopg://"), use_jsonb=True,
                      embedding_length=job.passages.shape[1], pre_delete_collection=True)  # fmt: skip
