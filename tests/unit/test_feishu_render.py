@@ -1,5 +1,6 @@
 """What an answer becomes in Feishu: whole, harmless, and within every limit."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -73,7 +74,12 @@ def check(text: str) -> None:
     for card in render.cards(reply, setting(question_id="q1", private=True, share_to="oc_1")):
         valid(card)
     body = "".join(seen.words("interactive", {"body": {"elements": page}}) for page in pages(units(text)))
-    assert subsequence(source_letters(text), letters(body)) == ""
+    wanted, got = source_letters(text), letters(body)
+    shown = sum(element["tag"] == "table" for page in pages(units(text)) for element in page)
+    if shown == sum(unit.kind == "table" for unit in units(text)):
+        assert subsequence(wanted, got) == ""
+    else:  # a table as lines repeats its head before each cell: nothing is lost, the order is another
+        assert Counter(wanted) - Counter(got) == Counter()
     streamed = render.stream_card(
         WORDS, "zh", ["retrieve"], "\n\n".join(content(u) for u in units(text))[:9_000], "q"
     )
