@@ -73,6 +73,8 @@ class StandinHouse:
 class Curious(ExtractiveWriter):
     """Wants one more search before it answers a question that says "compare"; without a model nobody would."""
 
+    name = "curious"  # the graph asks nobody by the extractive writer's name what tools it wants
+
     async def assess(self, question: Question, material: Material, tools: Registry) -> Written:
         if "compare" in question.text and not material.results:
             call = ToolCall("c1", "search_knowledge_base", {"query": "expense report deadline", "top_k": 3})
