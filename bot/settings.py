@@ -313,5 +313,7 @@ def _feishu(env: Mapping[str, str], chosen: Mapping[str, Any], faults: list[str]
         faults.append("FEISHU_APP_SECRET missing beside FEISHU_APP_ID")
     elif chosen.get("transport") == "webhook" and "encrypt_key" not in given:
         # Without it anybody could send events (lark-oapi accepts forged ones then).
-        faults.append("FEISHU_ENCRYPT_KEY missing: POST /feishu/events needs it, the long connection does not")
+        faults.append(
+            "FEISHU_ENCRYPT_KEY missing: POST /feishu/events needs it, the long connection does not"
+        )
     return {"feishu": {**chosen, **given}} if "app_secret" in given else {}

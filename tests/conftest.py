@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -18,6 +19,10 @@ from store.embedded import EmbeddedPostgres
 from tests.embedder import HashEmbedder
 
 TEMPLATE = "signoff_template"
+
+# A deadline for each example judges the neighbours on the same processors.
+hypothesis.settings.register_profile("shared", deadline=None)
+hypothesis.settings.load_profile("shared")
 
 
 @pytest.fixture(scope="session")

@@ -147,11 +147,13 @@ def _grids(page: Any) -> list[list[Box]]:
 # Rules of one extent that strokes cross: a table, though no stroke may close its sides.
 _OPEN_RULES = 3
 _OPEN_WIDTH = 120.0
+# Strokes closer than this are one, as pdfplumber has it by default.
+_SNAP = 3.0
 
 
 def _open_sides(page: Any) -> list[dict[str, Any]]:
-    """The outer strokes that tables are drawn without, from the first rule to the last that inner strokes join."""
-    edges = merge_edges([edge for edge in page.edges if edge["orientation"]], 3, 3, 3, 3)
+    """The outer strokes that tables are drawn without, along the rules that inner strokes join."""
+    edges = merge_edges([edge for edge in page.edges if edge["orientation"]], *[_SNAP] * 4)
     strokes = [edge for edge in edges if edge["orientation"] == "v"]
     rules: dict[tuple[int, int], list[float]] = defaultdict(list)
     for edge in edges:
@@ -160,10 +162,22 @@ def _open_sides(page: Any) -> list[dict[str, Any]]:
     sides = []
     for (left, right), tops in rules.items():
         inner = [stroke for stroke in strokes if left + 4 < stroke["x0"] < right - 4]
-        joined = [top for top in tops if any(s["top"] - 3 <= top <= s["bottom"] + 3 for s in inner)]
-        if len(joined) >= _OPEN_RULES:
-            sides += [_stroke(x, min(joined), max(joined)) for x in (left, right)]
+        for joined in _runs(sorted(tops), inner):
+            if len(joined) >= _OPEN_RULES:
+                sides += [_stroke(x, joined[0], joined[-1]) for x in (left, right)]
     return sides
+
+
+def _runs(tops: Sequence[float], inner: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """The rules of each table: those that the same stroke reaches, one after the other."""
+    found: list[list[float]] = []
+    for top in tops:
+        last = found[-1][-1] if found else top
+        if found and any(s["top"] - _SNAP <= last and top <= s["bottom"] + _SNAP for s in inner):
+            found[-1].append(top)
+        else:
+            found.append([top])
+    return found
 
 
 def _stroke(x: float, top: float, bottom: float) -> dict[str, Any]:

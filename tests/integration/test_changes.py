@@ -50,9 +50,10 @@ async def test_a_change_comes_with_its_transaction(store: Store, elsewhere: Chan
 
 
 async def test_a_lost_session_is_opened_again_and_said(
-    store: Store, elsewhere: Changes, database_url: str
+    store: Store, elsewhere: Changes, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a restart of the server the listener hears that it may have missed something, and then what is new."""
+    monkeypatch.setattr("store.database.IDLE_SECONDS", 0.0)
     async with asyncio.timeout(20), aclosing(elsewhere.listen()) as heard:
         await anext(heard)
         await cut_all_sessions(database_url)

@@ -102,10 +102,7 @@ def _expected(address: str, model: str) -> bool:
 
 def test_strict_msgpack_is_on_before_the_first_graph() -> None:
     """The switch is read at import; ours is set first, whatever the shell says. Row 22."""
-    code = (
-        "import bot.app, langgraph.checkpoint.serde._msgpack as m;"
-        "print(m.STRICT_MSGPACK_ENABLED)"
-    )
+    code = "import bot.app, langgraph.checkpoint.serde._msgpack as m;print(m.STRICT_MSGPACK_ENABLED)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PATH": os.defpath, "PYTHONPATH": str(ROOT), "LANGGRAPH_STRICT_MSGPACK": "false"},

@@ -14,7 +14,7 @@ import pytest
 from tests.emulators.slack.client import StandIn
 from tests.scenario.slack_team import BOT, CONTRACT, Team, slack_team
 
-QUESTIONS, CLICKS, CHANNELS = 50, 20, 10
+QUESTIONS, CLICKS, CHANNELS = 50, 61, 10
 BUDGET = 0.100  # seconds, for the 95th of a hundred clicks
 UNANSWERED = 3.0  # after these Slack shows a warning
 # Where others already keep the processors busy, a wall clock measures them and not us.
@@ -50,9 +50,12 @@ async def test_a_decision_is_acknowledged_within_a_tenth_of_a_second(
         pytest.skip(f"load average {load:.1f} for each processor before the test began")
     async with slack_team(stand_in, database_url, tmp_path, transport=transport) as team:
         for number in range(CHANNELS):
-            await team.slack.do("channel", id=f"C0L{number}", add=["U0BOT", "U0ADA"])
+            await team.slack.do("user", id=f"U0L{number}")
+            await team.slack.do("channel", id=f"C0L{number}", add=["U0BOT", f"U0L{number}"])
         for number in range(CLICKS):
-            await team.slack.say("U0ADA", f"C0L{number % CHANNELS}", f"{BOT} {CONTRACT} ({number})")
+            await team.slack.say(
+                f"U0L{number % CHANNELS}", f"C0L{number % CHANNELS}", f"{BOT} {CONTRACT} ({number})"
+            )
 
         async def all_wait() -> list[str] | None:
             waiting = await cards(team)
@@ -64,11 +67,15 @@ async def test_a_decision_is_acknowledged_within_a_tenth_of_a_second(
         )  # Slack says once who this is
         asked = [
             team.slack.say(
-                "U0ADA", f"C0L{number % CHANNELS}", f"{BOT} 年假可以休多少天？ #{number}", wait=False
+                f"U0L{number % CHANNELS}",
+                f"C0L{number % CHANNELS}",
+                f"{BOT} 年假可以休多少天？ #{number}",
+                wait=False,
             )
             for number in range(QUESTIONS)
         ]
         await asyncio.gather(*asked)
+        before = {row.id for row in await team.app.store.reviews.list("pending")}
         taken = []
         for ts in waiting:
             clicked = await team.slack.click("U0REV", "C0REVIEW", ts, "review:approve")
@@ -85,6 +92,6 @@ async def test_a_decision_is_acknowledged_within_a_tenth_of_a_second(
         record_property("p50_ms", round(taken[len(taken) // 2] * 1_000, 1))
         record_property("p95_ms", round(p95 * 1_000, 1))
         record_property("running", len(running))
-        assert rows == []
+        assert [row.id for row in rows if row.id in before] == []
         assert running != []  # the questions were still being answered
         assert p95 <= BUDGET, f"p95 {p95 * 1_000:.0f} ms, half within {taken[len(taken) // 2] * 1_000:.0f} ms"
