@@ -4,7 +4,6 @@ import inspect
 import resource
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 
