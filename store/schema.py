@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.types import UserDefinedType
 
 # The head of store/migrations; serving processes compare it with the database without loading alembic.
-REVISION = "0003"
+REVISION = "0004"
 
 metadata = MetaData(
     naming_convention={
@@ -304,6 +304,8 @@ questions = Table(
     ),
 )
 Index("ix_questions_conversation_id_sequence", questions.c.conversation_id, questions.c.sequence)
+# What was answered lately, to be corrected where a source has changed since.
+Index("ix_questions_finished_at", questions.c.finished_at)
 # Those that nobody has begun with: counted at the door, which is closed when there are too many.
 Index("ix_questions_received", questions.c.sequence, postgresql_where=text("state = 'received'"))
 
@@ -412,6 +414,65 @@ review_events = Table(
     _moment("at", default=True),
 )
 Index("ix_review_events_review_id", review_events.c.review_id)
+
+# Signed-off answers that serve the same question again while their sources are what they were.
+verified = Table(
+    "verified",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    # Where it was signed; null once that question was deleted with its conversation.
+    Column("question_id", Text, ForeignKey("questions.id", ondelete="SET NULL"), unique=True),
+    Column("question", Text, nullable=False),  # as it can be asked alone
+    Column("language", Text, nullable=False),
+    # sha256 of the question without its polite frame (rag_graph.likeness.wording): found without a model.
+    Column("wording", Text, nullable=False),
+    Column("answer", JSONB, nullable=False),  # rag_graph.contracts.Draft
+    Column("signed_for", ARRAY(Text), nullable=False),  # the audience of its sources when it was signed
+    # That, and what its sources' audience is now: who may be given it. Look-ups filter by it.
+    Column("audience", ARRAY(Text), nullable=False),
+    Column("state", Text, nullable=False, server_default="active"),
+    Column("reason", Text, nullable=False, server_default=""),  # why it is out of service
+    Column("signed_by", Text, nullable=False),
+    Column("how", Text, nullable=False),  # approved | edited
+    _moment("signed_at", default=True),
+    Column("ended_by", Text, nullable=False, server_default=""),
+    _moment("ended_at"),
+    # One model's vector of the question; null until it was made.
+    Column("space_id", SmallInteger, ForeignKey("spaces.id", ondelete="SET NULL")),
+    Column("vector", HalfVec),
+    CheckConstraint("state in ('active', 'review', 'retired')", name="state"),
+)
+Index(
+    "ix_verified_audience",
+    verified.c.audience,
+    postgresql_using="gin",
+    postgresql_where=text("state = 'active'"),
+)
+Index("ix_verified_wording", verified.c.wording, postgresql_where=text("state = 'active'"))
+Index("ix_verified_signed_at", verified.c.signed_at, postgresql_where=text("state = 'active'"))
+
+# What a verified answer rests on. A chunk is known by its hash: a new version that still has it changes nothing.
+verified_sources = Table(
+    "verified_sources",
+    metadata,
+    Column("verified_id", BigInteger, ForeignKey("verified.id", ondelete="CASCADE"), primary_key=True),
+    Column("document_id", BigInteger, primary_key=True),  # no foreign key: a removed document is a reason too
+    Column("content_hash", Text, primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("heading_path", ARRAY(Text), nullable=False, server_default="{}"),
+    Column("text", Text, nullable=False),  # as it was signed, for the diff
+)
+Index("ix_verified_sources_document_id", verified_sources.c.document_id)
+
+# Questions that were given a verified answer, to be told when it was wrong.
+verified_uses = Table(
+    "verified_uses",
+    metadata,
+    Column("question_id", Text, ForeignKey("questions.id", ondelete="CASCADE"), primary_key=True),
+    Column("verified_id", BigInteger, ForeignKey("verified.id", ondelete="CASCADE"), nullable=False),
+    _moment("used_at", default=True),
+)
+Index("ix_verified_uses_verified_id", verified_uses.c.verified_id)
 
 # What an administrator or a conversation switched, such as paused:slack:C… or aside:<conversation>.
 switches = Table(
