@@ -28,12 +28,14 @@ __all__ = [
     "RulesInvalid",
     "Sample",
     "Send",
+    "Two",
     "Verdict",
     "decide",
     "precheck",
 ]
 
-Action = Literal["send", "hold", "sample", "private", "refuse"]
+Action = Literal["send", "hold", "sample", "private", "two_reviewers", "refuse"]
+DEFAULT = "default"  # what a run calls its rule where none matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class Hold(_Decided):
     disposition = "hold"
 
 
+class Two(Hold):
+    """The draft waits until two different people have approved it."""
+
+    disposition = "two_reviewers"
+
+
 class Private(_Decided):
     """The asker alone sees the draft, marked unverified, while it waits for a person."""
 
@@ -81,6 +89,7 @@ _VERDICTS: Mapping[Action, type[Send | Sample | Hold | Private | Refuse]] = {
     "sample": Sample,
     "hold": Hold,
     "private": Private,
+    "two_reviewers": Two,
     "refuse": Refuse,
 }
 
@@ -99,7 +108,8 @@ class Rule:
 
     `topics` are words of the question (of the searched one too, so that a follow-up is recognised); `askers` and
     `channels` are principals and channel names; `confidence_below` is in [0, 1]; `percent` in (0, 100] belongs
-    to "sample".
+    to "sample". `ramp` belongs to "hold": the trust ramp may loosen it (rag_graph/ramp.py). `queue` names the
+    [review.queues] table whose hours and limits of time apply to what the rule holds.
     """
 
     name: str
@@ -113,6 +123,8 @@ class Rule:
     unsupported: bool | None = None
     numbers: bool | None = None
     percent: float = 100.0
+    ramp: bool = False
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +133,10 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
     default: Action = "send"
+
+    def named(self, name: str) -> Rule | None:
+        """The rule of that name."""
+        return next((rule for rule in self.rules if rule.name == name), None)
 
     @classmethod
     def parse(cls, tables: Sequence[Mapping[str, Any]], default: str = "send") -> "Rules":
@@ -132,7 +148,7 @@ class Rules:
             f'rule "{name}": the name is taken' for name in dict.fromkeys(names) if names.count(name) > 1
         ]
         if default not in get_args(Action) or default == "sample":
-            problems.append(f"default: {default!r} is not one of send, hold, private, refuse")
+            problems.append(f"default: {default!r} is not one of send, hold, private, two_reviewers, refuse")
         if problems:
             raise RulesInvalid(problems)
         return cls(tuple(rule for rule in rules if rule), default)  # type: ignore[arg-type]
@@ -141,7 +157,7 @@ class Rules:
 # --- reading ----------------------------------------------------------------------------------------------------
 
 _LISTS = ("collections", "labels", "channels", "topics", "askers")
-_FLAGS = ("unsupported", "numbers")
+_FLAGS = ("unsupported", "numbers", "ramp")
 
 
 def _parse(number: int, table: Mapping[str, Any], problems: list[str]) -> Rule | None:
@@ -162,6 +178,8 @@ def _problems(table: Mapping[str, Any]) -> list[str]:
     ]
     if not isinstance(table.get("name"), str) or not table["name"].strip():
         problems.append('"name" must be a text that is not empty')
+    elif table["name"] == DEFAULT:
+        problems.append(f'"name" cannot be "{DEFAULT}": so runs call it when no rule matched')
     if table.get("action") not in get_args(Action):
         problems.append(f'"action" must be one of {", ".join(get_args(Action))}, not {table.get("action")!r}')
     for key in _LISTS:
@@ -176,6 +194,10 @@ def _problems(table: Mapping[str, Any]) -> list[str]:
         problems.append(
             f'"confidence_below" must be a number between 0 and 1, not {table["confidence_below"]!r}'
         )
+    if table.get("ramp") is True and table.get("action") != "hold":
+        problems.append('"ramp" belongs to action = "hold"')
+    if "queue" in table and (not isinstance(table["queue"], str) or not table["queue"].strip()):
+        problems.append(f'"queue" must name a table of [review.queues], not {table["queue"]!r}')
     return problems + _percent_problems(table)
 
 
