@@ -10,22 +10,29 @@ from datetime import UTC, datetime, timedelta
 
 from bot import jobs
 from bot.admin import Admin
-from bot.ask import Asking, Bounds
+from bot.ask import Afterwards, Asking, Bounds
 from bot.cards import Cards
+from bot.correcting import Correcting
 from bot.deciders import Deciders
 from bot.deliver import Alerts, Deliverer
 from bot.erasing import Erasing
+from bot.gaps import Gaps
 from bot.graphs import Graphs, thread_id
 from bot.limits import Pace
 from bot.messages import Platform
 from bot.outbox import Outbox
+from bot.patience import Patience, Waiting
 from bot.review import Reviewing
 from bot.rows import Rows
+from bot.sampling import Sampling
 from bot.settings import Settings, SettingsError
+from bot.trust import Trust
+from bot.verifying import SignedShelf, Verifying
 from bot.words import Words
 from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
 from rag_graph.models import ROLES, ExtractiveWriter, ModelSettings, ModelWriter
+from rag_graph.ramp import Ramp
 from rag_graph.record import Asked, Prompts
 from rag_graph.tools import builtin_registry
 from rag_graph.tools.offering import Nearness
@@ -51,6 +58,11 @@ class App:
     asking: Asking
     cards: Cards
     reviewing: Reviewing
+    patience: Patience
+    trust: Trust
+    gaps: Gaps
+    verifying: Verifying
+    correcting: Correcting
     erasing: Erasing
     admin: Admin
     # By name: why it cannot work just now, "" when all is well. /readyz asks.
@@ -116,6 +128,9 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             dictionary=Dictionary(settings.search.dictionary),
         )
         store = parts.store(await closing.enter_async_context(opening))
+        reviewed = settings.review
+        shelf = SignedShelf(store.verified, reviewed.verified_days) if reviewed.verified else None
+        trust = Trust(store, settings.rules, Ramp(reviewed.ramp.after, reviewed.ramp.percent))
         graphs = Graphs(
             question_graph=build_question_graph(parts.nodes),
             saver=store.database.saver,
@@ -126,6 +141,9 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
                 limits=limits(settings),
                 tools=builtin_registry(),
                 nearness=Nearness(embedder),
+                shelf=shelf,
+                trust=trust.standings if trust.ramp.after else None,
+                ramp=trust.ramp,
                 contact=settings.workspace.contact,
             ),
             prompts=prompts,
@@ -150,7 +168,12 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         )
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
         bounds = Bounds(settings.workspace.question_characters, settings.limits)
-        asking = Asking(store, graphs, deliverer, cards, words, bounds)
+        correcting = Correcting(store, deliverer, words, days=reviewed.correct_days)
+        verifying = Verifying(store, cards, correcting, words, shelf=shelf, days=reviewed.verified_days)
+        patience = Patience(store, deliverer, words, reviewed, Waiting(reviewed, settings.rules))
+        sampling = Sampling(store, cards, verifying, correcting)
+        afterwards = Afterwards(verifying, patience, sampling)
+        asking = Asking(store, graphs, deliverer, cards, words, bounds, afterwards=afterwards)
         closing.push_async_callback(asking.stops.close)
         deciders = Deciders(
             store.people,
@@ -168,7 +191,14 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             outbox=Outbox(store, deliverer),
             asking=asking,
             cards=cards,
-            reviewing=Reviewing(store, graphs, asking, deciders=deciders),
+            reviewing=Reviewing(
+                store, graphs, asking, deciders=deciders, verifying=verifying, sampling=sampling
+            ),
+            trust=trust,
+            gaps=Gaps(store, asking, settings.search),
+            patience=patience,
+            verifying=verifying,
+            correcting=correcting,
             erasing=Erasing(store, graphs),
             admin=Admin(store, embedder, settings),
         )

@@ -16,13 +16,16 @@ from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.graphs import Graphs
 from bot.limits import door
 from bot.messages import Change, Incoming, Progress, Reply
+from bot.patience import Patience
 from bot.pausing import paused
+from bot.sampling import Sampling, sampled
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
+from bot.verifying import Verifying
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
-from rag_graph.policy import precheck
+from rag_graph.policy import DEFAULT, precheck
 from store import Store
 from store.conversations import TERMINAL, ConversationRow, QuestionRow
 from store.deliveries import DeliveryRow, NewDelivery
@@ -51,10 +54,19 @@ class Bounds:
     limits: Limits = field(default_factory=Limits)
 
 
+@dataclass(frozen=True, slots=True)
+class Afterwards:
+    """The use cases that go on where an answer, or a draft that waits, is."""
+
+    verifying: Verifying
+    patience: Patience
+    sampling: Sampling
+
+
 class Asking:
     """`accept` is what a platform's listener calls before it acknowledges; the others are jobs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         store: Store,
         graphs: Graphs,
@@ -62,6 +74,8 @@ class Asking:
         cards: Cards,
         words: Words,
         bounds: Bounds,
+        *,
+        afterwards: Afterwards,
     ) -> None:
         self._store = store
         self._graphs = graphs
@@ -69,6 +83,8 @@ class Asking:
         self._cards = cards
         self._words = words
         self._bounds = bounds
+        self._verifying, self._patience = afterwards.verifying, afterwards.patience
+        self._sampling = afterwards.sampling
         self.stops = Stops(store.changes, store.conversations)
 
     # --- at the door
@@ -108,8 +124,27 @@ class Asking:
         key = f"again:{row.id}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
         return "asked" if await self._ask_instead(row, text, key, insist=True) else "twice"
 
-    async def _ask_instead(self, row: QuestionRow, text: str, dedupe_key: str, *, insist: bool) -> str | None:
-        """Ask `text` in the place of `row`; the id of the new question, None where there is none."""
+    async def replay(self, question_id: str, occasion: str, *, title: str) -> bool:
+        """Ask a question once more because the document `title` may answer it now, and say so in its thread. False
+        where it was on this occasion already, or answering is paused there."""
+        row = await self._store.conversations.question(question_id)
+        conversation = await self._store.conversations.get(row.conversation_id)
+        if await paused(self._store.switches, conversation.platform, conversation.channel):
+            return False
+        key = f"{occasion}:{row.id}"
+        asked = await self._ask_instead(row, row.edited or row.text, key, insist=True, door=Door())
+        if asked is None:
+            return False
+        again = await self._store.conversations.question(asked)
+        sentence = self._words(again.language, "answer.replayed", title=title)
+        await self._quietly(self._send(again, f"replayed:{asked}", Reply("notice", sentence, again.language)))
+        return True
+
+    async def _ask_instead(
+        self, row: QuestionRow, text: str, dedupe_key: str, *, insist: bool, door: Door | None = None
+    ) -> str | None:
+        """Ask `text` in the place of `row`; the id of the new question, None where there is none. `door` is another one
+        than that of messages which people send."""
         conversation = await self._store.conversations.get(row.conversation_id)
         incoming = Incoming(
             platform=conversation.platform,
@@ -123,7 +158,7 @@ class Asking:
             sent_at=datetime.now(UTC),
             address=row.address,
         )
-        accepted = await self._accept(incoming, replaces=row.id, insist=insist)
+        accepted = await self._accept(incoming, replaces=row.id, insist=insist, door=door)
         if accepted is None:
             return None
         if accepted.refused == "edited":
@@ -133,7 +168,12 @@ class Asking:
         return accepted.question_id
 
     async def _accept(
-        self, incoming: Incoming, *, replaces: str | None = None, insist: bool = False
+        self,
+        incoming: Incoming,
+        *,
+        replaces: str | None = None,
+        insist: bool = False,
+        door: Door | None = None,
     ) -> Accepted | None:
         longest = self._bounds.longest
         text = clean(incoming.text).strip()
@@ -154,7 +194,7 @@ class Asking:
                 question_id=uuid.uuid4().hex,
                 language=language(text[:longest]),
             ),
-            await self._door(incoming),
+            await self._door(incoming) if door is None else door,
             replaces=replaces,
             insist=insist,
         )
@@ -207,13 +247,23 @@ class Asking:
             return
         await self._store.runs.record(_run(row, outcome, spent))
         if outcome.status == "held":
-            await self._announce(row, await self._store.reviews.open(replies.review(row, outcome)))
+            nearest = None
+            if outcome.draft is not None:
+                nearest = await self._verifying.nearest(outcome.whole or outcome.question, outcome.draft)
+            later = self._patience.waiting.later(outcome.rule, datetime.now(UTC))
+            held = replace(replies.review(row, outcome, nearest), later=later)
+            opened = await self._store.reviews.open(held)
+            await self._announce(row, opened)
             return
         reply = replies.answer(self._words, row, outcome, contact=self._graphs.deps.contact)
+        reply = replace(reply, meta={**reply.meta, **sampled(outcome)})
         state = "declined" if reply.kind == "declined" else "answered"
         # Compare-and-set: a question that was withdrawn or superseded meanwhile stays so, and nothing is sent.
         await self._store.conversations.set_state(row.id, state, answer=reply.to_json())
-        await self._finish(await self._store.conversations.question(row.id))
+        ended = await self._store.conversations.question(row.id)
+        if ended.state == "answered":
+            await self._verifying.settled(row, outcome)
+        await self._finish(ended)
 
     async def remember(self, question_id: str) -> None:
         """Job `remember`, one at a time for a conversation's memory."""
@@ -288,7 +338,8 @@ class Asking:
         if review.state != "pending":
             return  # taken back, or decided before it could be announced: a card would have nothing to decide
         failed: NotDelivered | None = None
-        held = replies.held(self._words, row, review)
+        expected = await self._patience.expected(review.reason, review.opened_at)
+        held = replies.held(self._words, row, review, expected, self._patience.waiting.hours(review.reason))
         # Whoever can be reached is told, also where the others cannot.
         for sending in (
             self._send(row, f"held:{row.id}:{review.round}", held, review.id),
@@ -298,6 +349,8 @@ class Asking:
                 await sending
             except NotDelivered as error:
                 failed = error
+        if review.disposition == "private":
+            await self._patience.peek(row, review)
         await self._remember_later(row)
         if failed is not None:
             raise failed
@@ -308,6 +361,9 @@ class Asking:
         if row.state in GONE or row.state == "refused" or row.answer is None:
             return
         await self._send(row, f"answer:{row.id}", Reply.from_json(row.answer))
+        await self._sampling.open(row)
+        if row.answer["meta"].get("reason") == "rounds":
+            await self._patience.give_over(row)
         if not row.remembered:
             await self._remember_later(row)
 
@@ -395,7 +451,8 @@ def _run(row: QuestionRow, outcome: Outcome, spent: Mapping[str, float]) -> NewR
         cited=tuple(cited),
         confidence=outcome.confidence,
         outcome=outcome.status,
-        rule=outcome.rule,
+        # A draft that no rule matched went by the default; where none was written nothing was decided.
+        rule=outcome.rule or (DEFAULT if outcome.disposition else ""),
         degraded=tuple(outcome.degraded),
         tools=list(outcome.tools),
         tokens=dict(outcome.tokens),

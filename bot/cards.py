@@ -1,12 +1,13 @@
 """Review cards: posted once in every review channel, and drawn anew from their row whenever it changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.messages import Reply
+from bot.words import Words
 from rag_graph.grounding import intersect_audiences
 from store import Store
 from store.conversations import QuestionRow
@@ -27,6 +28,7 @@ class Cards:
         self._deliverer = deliverer
         self._places = tuple(places)
         self._language = language
+        self._words = Words()
 
     async def post(self, review: ReviewRow) -> None:
         """Put the card into every review channel. Repeating it posts nothing twice.
@@ -85,6 +87,14 @@ class Cards:
             elif row.kind == "held" and row.state == "sent":
                 told = notice(Reply.from_json(row.content), review)
                 await self._deliverer.redraw(row, told, wait=False)
+            elif row.purpose in (f"draft:{review_id}", f"timed_out:{review_id}") and row.state == "sent":
+                if review.state != "pending":
+                    await self._deliverer.redraw(row, self._over(Reply.from_json(row.content)), wait=False)
+
+    def _over(self, told: Reply) -> Reply:
+        """What was said while it waited, now that it is decided: no choice is left, and no unverified word."""
+        text = self._words(told.language, "patience.replaced") if told.kind == "draft" else told.text
+        return replace(told, text=text, meta={**told.meta, "actions": []})
 
     async def ageing(self, now: datetime) -> list[int]:
         """Pending reviews with a card that its platform will soon not let us change any more."""
@@ -158,7 +168,22 @@ async def current(store: Store, review: ReviewRow) -> ReviewRow:
             audiences.append((await store.documents.show(document)).audience)
         except NotFound:
             return replace(review, audience=())
-    return replace(review, audience=intersect_audiences(audiences))
+    return replace(review, audience=intersect_audiences(audiences), draft=await beside(store, review))
+
+
+async def beside(store: Store, review: ReviewRow, reader: Collection[str] = ()) -> Mapping[str, Any]:
+    """The draft, without the signed answer beside it where that has left service or may not be read: by `reader`, a
+    person's principals, or, without one, by everybody who may read the draft."""
+    nearest = review.draft.get("nearest")
+    if nearest is None:
+        return review.draft
+    try:
+        known = await store.verified.get(nearest["id"])
+    except NotFound:
+        return {**review.draft, "nearest": None}
+    for_all = "everyone" in known.audience or set(review.audience) <= set(known.audience)
+    readable = bool(set(reader) & set(known.audience)) if reader else for_all
+    return review.draft if readable and known.state == "active" else {**review.draft, "nearest": None}
 
 
 async def narrowed(store: Store, review: ReviewRow) -> bool:
@@ -182,6 +207,9 @@ def card(review: ReviewRow, question: QuestionRow, place: str, language: str) ->
         "conversation_id": question.conversation_id,
         "claimed_by": review.claimed_by,
         "claimed_at": review.claimed_at.isoformat() if review.claimed_at else None,
+        "needed": review.needed,
+        "approved_by": list(review.approved_by),
+        "sent": review.sent,
         "decided_by": review.decided_by,
         "decided_at": review.decided_at.isoformat() if review.decided_at else None,
         "opened_at": review.opened_at.isoformat(),
@@ -194,7 +222,9 @@ def card(review: ReviewRow, question: QuestionRow, place: str, language: str) ->
     meta["question"] = question.text
     meta["rewritten_question"] = draft.get("rewritten_question", "")
     meta["sentences"] = draft.get("sentences", [])
-    # {"question", "answer", "signed_by"} of the signed-off answer that comes nearest, where one is known.
+    # {"question", "answer", "signed_by", "signed_at", "diff"} of the signed-off answer that comes nearest, if any.
     meta["nearest"] = draft.get("nearest")
+    # Of a verified answer that is looked at again: {"title", "gone", "diff"} of each source that is not what it was.
+    meta["changes"] = draft.get("changes", [])
     meta["decision"] = {key: value for key, value in (review.decision or {}).items() if value}
     return Reply("card", draft["text"], language, tuple(draft.get("citations", ())), meta)

@@ -9,15 +9,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bot.doctor import examine
+from bot.gaps import Cluster
+from bot.messages import REASONS
 from bot.pausing import EVERYWHERE, channel_switch
 from store.catalogue import CollectionRow
 from store.errors import NotFound
 from store.insight import Gap
+from store.verified import VerifiedRow
 
 if TYPE_CHECKING:
     from bot.app import App
 
-GAP_DAYS, GAPS_SHOWN = 28, 12  # days looked back; questions shown of each week
+GAPS_SHOWN = 12  # clusters shown of each week
 STATS_DAYS = 7
 KINDS = ("unknown", "rejected", "unhelpful")
 INHERIT = "inherit"
@@ -56,6 +59,8 @@ class Table:
             "stats": Command(self._stats, slow=True),
             "collections": Command(self._collections),
             "audience": Command(self._audience),
+            "verified": Command(self._verified),
+            "ramp": Command(self._ramp),
             "pause": Command(self._pause),
         }
 
@@ -143,22 +148,48 @@ class Table:
     async def _gaps(self, person: str, words: list[str]) -> str:
         """By week, what the documents did not settle: nobody knew, a reviewer refused, a reader was not helped. What
         people ask privately is counted, never shown."""
+        if words:
+            return await self._own_gap(person, words)
+        every = await self._app.gaps.clusters(private=True)
+        shown = {week: list(found) for week, found in groupby(await self._app.gaps.clusters(), key=lambda c: c.week)}
         lines: list[str] = []
-        for week, found in groupby(await self._app.store.insight.gaps(_back(GAP_DAYS)), key=_week):
-            gaps = list(found)
+        for week, found in groupby(every, key=lambda cluster: cluster.week):
+            gaps = [gap for cluster in found for gap in cluster.gaps]
             counted = Counter(gap.kind for gap in gaps)
             lines.append(self._say("gaps_week", week=week, **{kind: counted[kind] for kind in KINDS}))
-            shown = [gap for gap in gaps if not gap.private]
-            lines += [self._gap(gap) for gap in shown[:GAPS_SHOWN]]
-            if hidden := len(gaps) - len(shown):
+            clusters = shown.get(week, [])
+            lines += [self._cluster(cluster) for cluster in clusters[:GAPS_SHOWN]]
+            if hidden := sum(gap.private for gap in gaps):
                 lines.append(self._say("gaps_private", count=hidden))
-            if more := len(shown) - GAPS_SHOWN:
-                lines += [self._say("gaps_more", count=more)] if more > 0 else []
+            if (more := len(clusters) - GAPS_SHOWN) > 0:
+                lines.append(self._say("gaps_more", count=more))
         return "\n".join(lines) or self._say("empty")
+
+    async def _own_gap(self, person: str, words: list[str]) -> str:
+        """gaps own KEY [PERSON]: who sees to it; nobody, where none is named."""
+        if words[0] != "own" or not 2 <= len(words) <= 3 or unreadable(words[2:]):
+            return self._say("gaps_how")
+        owner = words[2] if len(words) == 3 else ""
+        cluster = await self._app.gaps.own(words[1], owner, person)
+        if cluster is None:
+            return self._say("gaps_unknown", gap=words[1])
+        return self._cluster(cluster)
+
+    def _cluster(self, cluster: Cluster) -> str:
+        line = self._gap(cluster.gaps[0])
+        if len(cluster.gaps) > 1:
+            line += self._say("gap_times", count=len(cluster.gaps))
+        owner = self._say("gap_owner", who=cluster.owner) if cluster.owner else ""
+        return f"{line}{owner} · {cluster.key}"
 
     def _gap(self, gap: Gap) -> str:
         text = " ".join(gap.text.split())[:SNIPPET]
-        reason = f" – {' '.join(gap.reason.split())[:SNIPPET]}" if gap.reason else ""
+        why = (
+            self._words(self._language, f"review.reasons.{gap.reason}")
+            if gap.reason in REASONS
+            else gap.reason
+        )
+        reason = f" – {' '.join(why.split())[:SNIPPET]}" if why else ""
         return self._say("gap_line", kind=self._say(f"gap_{gap.kind}"), text=f"{text}{reason}")
 
     async def _stats(self, person: str, words: list[str]) -> str:
@@ -227,6 +258,82 @@ class Table:
         audience = principals or row.audience
         return self._say("audience_set", title=row.name, audience=" ".join(audience))
 
+    async def _verified(self, person: str, words: list[str]) -> str:
+        """verified: those in service or with a reviewer; show ID; retire ID, and with "wrong" the answers that were
+        given from it are taken back as well."""
+        if not self._app.settings.review.verified:
+            return self._say("verified_off")
+        if not words:
+            return await self._verified_list()
+        verb, number, *rest = [*words, ""]
+        known = verb in ("show", "retire") and number.isdigit() and len(number) <= 15
+        if not known or [word for word in rest if word not in ("", "wrong")]:
+            return self._say("verified_how")
+        try:
+            row = await self._app.store.verified.get(int(number))
+        except NotFound:
+            return self._say("verified_absent", id=number)
+        if verb == "show":
+            return await self._verified_shown(row)
+        wrong = "wrong" in rest
+        retired = await self._app.verifying.retire(
+            row.id, person, "wrong" if wrong else "retired", wrong=wrong
+        )
+        return self._say("verified_done" if retired else "verified_twice", id=row.id)
+
+    async def _verified_list(self) -> str:
+        uses = await self._app.store.verified.counts()
+        rows = await self._app.store.verified.list()
+        return "\n".join(self._verified_line(row, uses.get(row.id, 0)) for row in rows) or self._say("empty")
+
+    def _verified_line(self, row: VerifiedRow, uses: int) -> str:
+        known = row.reason in ("changed", "old")
+        reason = self._say(f"verified_reason_{row.reason}") if known else row.reason
+        return self._say(
+            "verified_line",
+            id=row.id,
+            state=self._say(f"verified_{row.state}", reason=reason),
+            question=" ".join(row.question.split())[:SNIPPET],
+            who=row.signed_by,
+            day=f"{row.signed_at:%Y-%m-%d}",
+            uses=uses,
+        )
+
+    async def _verified_shown(self, row: VerifiedRow) -> str:
+        uses = await self._app.store.verified.counts()
+        sources = await self._app.store.verified.sources(row.id)
+        return "\n\n".join(
+            [
+                self._verified_line(row, uses.get(row.id, 0)),
+                str(row.answer["text"]),
+                self._say("verified_readers", audience=" ".join(row.audience)),
+                *(self._say("verified_source", title=s.title, text=s.text[:SNIPPET]) for s in sources),
+            ]
+        )
+
+    async def _ramp(self, person: str, words: list[str]) -> str:
+        """ramp: where each topic stands; ramp back TOPIC: everything of it is held again, and counted anew."""
+        trust = self._app.trust
+        if not trust.ramp.after:
+            return self._say("ramp_off")
+        if words[:1] == ["back"] and len(words) == 2:
+            key = "ramp_back" if await trust.put_back(words[1], person) else "ramp_unknown"
+            return self._say(key, topic=words[1])
+        if words:
+            return self._say("ramp_how")
+        lines = [
+            self._say(
+                "ramp_sampled" if topic.standing.sampled else "ramp_held",
+                topic=topic.name,
+                percent=f"{trust.ramp.percent:g}",
+                streak=topic.standing.streak,
+                left=topic.standing.left,
+                falls=topic.standing.falls,
+            )
+            for topic in await trust.topics()
+        ]
+        return "\n".join(lines) or self._say("ramp_empty")
+
     async def _pause(self, person: str, words: list[str]) -> str:
         """pause, pause off: everywhere; pause CHANNEL [off], the channel as a principal, such as slack:C0123."""
         off = words[-1:] == ["off"]
@@ -262,12 +369,3 @@ class Table:
 def unreadable(names: Sequence[str]) -> list[str]:
     """Those of `names` that nobody could be."""
     return [name for name in names if not PRINCIPAL.fullmatch(name)]
-
-
-def _back(days: int) -> datetime:
-    return datetime.now(UTC) - timedelta(days=days)
-
-
-def _week(gap: Gap) -> str:
-    """The Monday of its week, ISO 8601."""
-    return (gap.asked_at - timedelta(days=gap.asked_at.weekday())).strftime("%Y-%m-%d")

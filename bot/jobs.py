@@ -32,6 +32,7 @@ def register(queue: Queue, app: "App") -> None:
     """Bind the task names that the store defers to the use cases of `app`."""
     _register_answering(queue, app)
     _register_ingestion(queue, app)
+    _register_verified(queue, app)
 
     async def prune() -> None:
         await app.prune()
@@ -88,6 +89,10 @@ def _register_reviews(queue: Queue, app: "App") -> None:
     async def renew(review_id: int) -> None:
         await _quietly_gone(app.cards.renew(review_id, datetime.now(UTC)), review=review_id)
 
+    async def patience(review_id: int, step: str) -> None:
+        await _quietly_gone(app.patience.step(review_id, step), review=review_id)
+
+    queue.task("patience", patience, retry=ANSWERING)
     queue.task("resume", resume, retry=ANSWERING, exhausted=resume_failed)
     queue.task("redraw", redraw, retry=ANSWERING, exhausted=redraw_failed)
     queue.task("renew", renew, retry=SENDING)
@@ -112,6 +117,25 @@ def _register_sending(queue: Queue, app: "App") -> None:
     queue.task("resend", resend, retry=SENDING)
 
 
+def _register_verified(queue: Queue, app: "App") -> None:
+    async def embed_verified() -> None:
+        await app.verifying.embed()
+
+    async def reverify(verified_id: int) -> None:
+        await _quietly_gone(app.verifying.reopen(verified_id), verified=verified_id)
+
+    async def recheck(document_id: int) -> None:
+        await app.correcting.recheck(document_id)
+
+    async def verified() -> None:
+        await app.verifying.tend()
+
+    queue.task("embed_verified", embed_verified, retry=INGESTING)
+    queue.task("reverify", reverify, retry=ANSWERING)
+    queue.task("recheck", recheck, retry=ANSWERING)
+    queue.periodic("verified", verified, cron="*/10 * * * *")
+
+
 def _register_ingestion(queue: Queue, app: "App") -> None:
     async def ingest(version_id: int) -> None:
         await _quietly_gone(app.admin.ingest(version_id), version=version_id)
@@ -119,6 +143,10 @@ def _register_ingestion(queue: Queue, app: "App") -> None:
     async def ingest_failed(version_id: int) -> None:
         await _quietly_gone(app.admin.give_up(version_id), version=version_id)
 
+    async def replay(version_id: int) -> None:
+        await _quietly_gone(app.gaps.replay(version_id), version=version_id)
+
+    queue.task("replay", replay, retry=ANSWERING)
     queue.task("ingest", ingest, retry=INGESTING, exhausted=ingest_failed)
 
 

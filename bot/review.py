@@ -2,22 +2,28 @@
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import structlog
 
 from bot.ask import Asking, as_question
 from bot.deciders import Deciders
 from bot.graphs import Graphs
-from bot.messages import Action
+from bot.messages import REASONS, Action
+from bot.sampling import Sampling
 from bot.stops import Stopped
-from rag_graph.contracts import Decision
+from bot.verifying import Verifying, of_verified
+from rag_graph.contracts import Decision, Draft
+from rag_graph.grounding import ground, neutralise
 from store import Store
 from store.reviews import ReviewRow
 from store.text import clean
 
 log = structlog.get_logger(__name__)
 
+DRAFT_FIELDS = frozenset(field.name for field in fields(Draft))
+CHANGED = frozenset({"done", "first", "revised", "claimed", "released", "reassigned"})
 STATE_OF = {"approve": "approved", "edit": "edited", "reject": "rejected"}
 
 
@@ -26,13 +32,20 @@ class Acted:
     """What became of a click. `key` names the sentence for the clicker (`review.<key>` in the words files);
     every click gets one, also a late or forbidden one."""
 
-    # done | claimed | released | reassigned | late | stale | gone | forbidden | own | unlinked | no_reviewer | empty
+    # done | first | revised | claimed | released | reassigned | late | stale | gone | forbidden | own | unlinked |
+    # twice | no_reviewer | empty
     key: str
     review: ReviewRow | None
 
     @property
     def changed(self) -> bool:
-        return self.key in ("done", "claimed", "released", "reassigned")
+        return self.key in CHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class _Edited:
+    content: dict[str, Any]
+    hash: str
 
 
 class Reviewing:
@@ -43,11 +56,15 @@ class Reviewing:
         asking: Asking,
         *,
         deciders: Deciders,
+        verifying: Verifying,
+        sampling: Sampling,
     ) -> None:
         self._store = store
         self._graphs = graphs
         self._asking = asking
         self._deciders = deciders
+        self._verifying = verifying
+        self._sampling = sampling
 
     async def act(self, action: Action) -> Acted:
         """Carry out a click. Checked now, not when the card was drawn (invariant 5)."""
@@ -74,20 +91,67 @@ class Reviewing:
             return Acted("released" if released else "late", await self._store.reviews.get(review.id))
         if action.verb == "reassign":
             return await self._reassign(action, review, asker)
+        reason = action.reason if action.reason in REASONS else REASONS[-1]
         decision = Decision(
             action=action.verb,
             by=action.actor,
             text=action.text,
-            reason=action.reason,
+            reason=reason if action.verb == "reject" else "",
             hint=action.hint,
             question=action.question,
         )
         if decision.action == "edit" and not decision.text:
             return Acted("empty", review)
+        if review.needed > 1 and decision.action != "reject":
+            return await self._by_two(action, review, decision)
         decided = await self._store.reviews.decide(
             review.id, action.version_hash, STATE_OF[action.verb], action.actor, decision.to_json()
         )
         return Acted(decided.outcome, decided.review)
+
+    async def _by_two(self, action: Action, review: ReviewRow, decision: Decision) -> Acted:
+        """An approval where two people have to approve the very same draft. Whoever edits makes another draft, which
+        they approve by that; somebody else has to approve it too. One rejection is enough."""
+        reviews, by = self._store.reviews, action.actor
+        if review.state != "pending" or review.version_hash != action.version_hash:
+            decided = await reviews.decide(
+                review.id, action.version_hash, STATE_OF[action.verb], by, decision.to_json(), approved=()
+            )
+            return Acted(decided.outcome, decided.review)
+        if decision.action == "edit":
+            draft = await self._edited(review, decision.text)
+            revised = await reviews.revise(review.id, action.version_hash, by, draft.content, draft.hash)
+            return Acted("revised" if revised else "stale", await reviews.get(review.id))
+        refusal = await self._deciders.repeated(by, review.approved_by)
+        if refusal:
+            return Acted(refusal, review)
+        if len(review.approved_by) + 1 < review.needed:
+            noted = await reviews.approve(review.id, action.version_hash, by, review.approved_by)
+            return Acted("first", await reviews.get(review.id)) if noted else await self._again(action)
+        state = "approved"
+        if "original" in review.draft:  # what both approved is an edited text
+            state, decision = "edited", replace(decision, action="edit", text=str(review.draft["text"]))
+        decided = await reviews.decide(
+            review.id, action.version_hash, state, by, decision.to_json(), approved=review.approved_by
+        )
+        return Acted(decided.outcome, decided.review)
+
+    async def _again(self, action: Action) -> Acted:
+        """Somebody else approved at the same moment: looked at once more, with their approval there."""
+        review = await self._store.reviews.get(action.review_id)
+        return await self._by_two(action, review, Decision(action="approve", by=action.actor))
+
+    async def _edited(self, review: ReviewRow, text: str) -> "_Edited":
+        """The draft with an editor's text: its sentences are judged anew, and the first wording kept for the diff."""
+        citations = review.draft.get("citations", ())
+        cited = [citation["passage_id"] for citation in citations]
+        passages = await self._store.search.passages(cited, review.audience) if cited else []
+        text = neutralise(text).strip()
+        sentences = [asdict(sentence) for sentence in ground(text, passages)]
+        original = review.draft.get("original", review.draft["text"])
+        content = {**review.draft, "text": text, "sentences": sentences, "original": original}
+        known = {name: value for name, value in content.items() if name in DRAFT_FIELDS}
+        return _Edited(content, Draft.from_json(known).version_hash)
 
     async def _reassign(self, action: Action, review: ReviewRow, asker: str) -> Acted:
         """Give the review to another reviewer, whoever has it: somebody on leave must not keep it for ever."""
@@ -100,6 +164,10 @@ class Reviewing:
         """Job `resume`, one at a time for a question: hand the decision to the waiting graph."""
         review = await self._store.reviews.get(review_id)
         if review.resumed or review.decision is None:
+            return
+        if of_verified(review) is not None or review.sent:
+            await (self._sampling if review.sent else self._verifying).decided(review)
+            await self._store.reviews.mark_resumed(review.id)
             return
         started = time.perf_counter()
         row = await self._store.conversations.question(review.question_id)

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 # Libraries decide at import whether to phone home and what they take out of a database (facts: Haystack writes
 # ~/.haystack and posts events; LangSmith traces when its variables are set in a developer's shell; LangGraph imports
@@ -21,7 +29,8 @@ os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 
-from rag_graph.policy import Rules
+from bot.hours import Hours
+from rag_graph.policy import Rules, RulesInvalid
 from store.dictionary import Dictionary
 
 
@@ -107,14 +116,51 @@ class Ingest(_Frozen):
     refetch_hours: Annotated[float, Field(ge=0)] = 24  # how often a page is looked at again; 0: never
 
 
+class Queue(_Frozen):
+    """When the reviewers of a queue are there, and how long a draft waits until somebody is told. Minutes are working
+    minutes; a zero takes the step out."""
+
+    zone: str = "UTC"
+    hours: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict
+    )  # mon-fri = ["09:00-18:00"]; without any: always
+    holidays: tuple[str, ...] = ()  # 2026-10-01, 2026-10-01/2026-10-07
+    remind_minutes: Annotated[float, Field(ge=0)] = 60
+    second_minutes: Annotated[float, Field(ge=0)] = 240
+    timeout_minutes: Annotated[float, Field(ge=0)] = 480
+    second: tuple[
+        str, ...
+    ] = ()  # who is asked as second reviewer: slack:U…, feishu:ou_…; else the review channels
+    private_draft: bool = False  # whether the asker may then see the unverified draft alone
+
+    @model_validator(mode="after")
+    def _readable(self) -> "Queue":
+        Hours.parse(self.zone, self.hours, self.holidays)
+        return self
+
+
+class Climb(_Frozen):
+    """The trust ramp (rag_graph/ramp.py)."""
+
+    after: Annotated[int, Field(ge=0)] = 0  # approvals in a row without an edit; 0: off
+    percent: Annotated[float, Field(gt=0, le=100)] = 10
+
+
 class Review(_Frozen):
     reviewers: tuple[str, ...] = ("web:reviewer", "cli:reviewer")
     admins: tuple[str, ...] = ("web:admin", "cli:admin")
     channels: tuple[str, ...] = ()  # where cards are posted: slack:C…, feishu:oc_…
     language: Annotated[str, Field(pattern="^(zh|en)$")] = "en"  # of those cards
     allow_own: bool = False
+    # Whether what a person signed serves the same question again, for how long before it is looked at again (0: while
+    # its sources stand), and how far back answers are corrected when a source changes (0: never).
+    verified: bool = True
+    verified_days: Annotated[float, Field(ge=0)] = 180
+    correct_days: Annotated[float, Field(ge=0)] = 14
     hard_limit_hours: Annotated[float, Field(gt=0)] = 24 * 14
     rules: tuple[dict[str, Any], ...] = ()
+    queues: dict[str, Queue] = Field(default_factory=dict)  # "default" for rules that name none
+    ramp: Climb = Climb()
 
 
 class Retention(_Frozen):
@@ -220,7 +266,13 @@ class Settings(_Frozen):
 
     @property
     def rules(self) -> Rules:
-        return Rules.parse(list(self.review.rules))
+        rules = Rules.parse(list(self.review.rules))
+        unknown = [rule for rule in rules.rules if rule.queue and rule.queue not in self.review.queues]
+        if unknown:
+            raise RulesInvalid(
+                [f'rule "{rule.name}": there is no [review.queues.{rule.queue}]' for rule in unknown]
+            )
+        return rules
 
     def direct(self, url: str) -> str:
         """Where the server behind `url` is reached without PgBouncer."""

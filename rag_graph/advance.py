@@ -39,7 +39,8 @@ class Outcome:
 
     `status` "stale": nothing was done, because the thread is unknown or the decision belongs to no pause of it.
     `topic` names the small talk or the vagueness; `searched` is what was looked for, in order; `question` the
-    text that was answered where a reviewer put a better one.
+    text that was answered where a reviewer put a better one; `whole` a follow-up as it can be asked alone; `verified`
+    the signed-off answer that was used again: id, by, at and how.
     """
 
     status: Status
@@ -53,6 +54,8 @@ class Outcome:
     disposition: str = ""
     question: str = ""
     rewritten_question: str = ""
+    whole: str = ""
+    verified: Mapping[str, Any] = field(default_factory=dict)
     searched: tuple[str, ...] = ()
     retrieved: tuple[int, ...] = ()
     confidence: float = 0.0
@@ -179,6 +182,8 @@ def _outcome(snapshot: StateSnapshot, timings: Mapping[str, float] | None = None
         disposition=notes.get("disposition", ""),
         question=values["question"]["text"],
         rewritten_question=values.get("rewritten_question", ""),
+        whole=notes.get("whole", ""),
+        verified=notes.get("verified", {}),
         searched=tuple(notes.get("queries", ())),
         retrieved=tuple(doc["id"] for doc in values.get("retrieved_docs", ())),
         confidence=notes.get("confidence", 0.0),

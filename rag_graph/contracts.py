@@ -11,6 +11,7 @@ from store.passages import Passage, SearchResult
 
 if TYPE_CHECKING:
     from rag_graph.policy import Rules
+    from rag_graph.ramp import Ramp, Standing
     from rag_graph.tools.registry import Registry
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Decision",
     "Deps",
     "Draft",
+    "Known",
     "Limits",
     "Material",
     "ModelUnavailable",
@@ -28,6 +30,7 @@ __all__ = [
     "RunLost",
     "SearchResult",
     "Sentence",
+    "Shelf",
     "Support",
     "ToolCall",
     "Turn",
@@ -237,6 +240,32 @@ class Retriever(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A signed-off answer that comes near a question. `sure` is the calibrated likeness of the questions in [0, 1],
+    None without one; `answer` is `Draft.to_json()`; `how`: approved or edited; `at`: ISO 8601."""
+
+    id: int
+    question: str
+    answer: Mapping[str, Any]
+    by: str
+    at: str
+    how: str
+    sure: float | None
+
+
+class Shelf(Protocol):
+    """The signed-off answers in service. Both methods filter by `principals` inside the SQL."""
+
+    async def near(self, question: str, principals: Collection[str]) -> Sequence[Known]:
+        """Those nearest to `question`, nearest first."""
+        ...
+
+    async def standing(self, known_id: int, principals: Collection[str]) -> Mapping[str, int]:
+        """Content hash → passage id of now, for every source that is unchanged and readable; empty out of service."""
+        ...
+
+
 class Writer(Protocol):
     """Writes drafts and rewrites: a language model, or the extractive path where none is configured.
 
@@ -280,6 +309,10 @@ class Deps:
     rules: "Rules"
     limits: Limits
     tools: "Registry"
+    shelf: Shelf | None = None  # signed-off answers; None where they are not to be used again
+    # Where topics stand on the trust ramp (rag_graph/ramp.py); None where it is off.
+    trust: Callable[[Sequence[str]], Awaitable[Sequence["Standing"]]] | None = None
+    ramp: "Ramp | None" = None
     contact: str = ""  # whom to ask when the knowledge base has no answer
     # Cosines of a question with texts, by the embedding model; None without one. For choosing among many tools.
     nearness: Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]] | None = None

@@ -7,7 +7,7 @@ from typing import Any, Final
 from rag_graph.contracts import Citation, Draft, Passage, Sentence, Written
 from rag_graph.grounding import check_citations, ground, intersect_audiences, neutralise, support
 
-__all__ = ["NO_ANSWER", "assemble", "by_tools", "claims", "edited"]
+__all__ = ["NO_ANSWER", "assemble", "by_tools", "cited_from", "claims", "edited"]
 
 NO_ANSWER: Final = "NO_ANSWER"  # what the prompts tell a model to say when the passages do not answer
 
@@ -82,6 +82,11 @@ def edited(draft: Draft, passages: Sequence[Passage]) -> Draft:
     sources = [passages[number - 1] for number in cited.numbers]
     sentences = ground(cited.text, sources)
     return replace(draft, text=cited.text, citations=_citations(sources), sentences=sentences)
+
+
+def cited_from(draft: Draft, passages: Sequence[Passage]) -> Draft:
+    """`draft` with its citations, in their order, pointing to `passages`: the same chunks in a later version."""
+    return replace(draft, citations=_citations(passages))
 
 
 def _attributed(text: str, passages: Sequence[Passage]) -> str:

@@ -67,6 +67,11 @@ def after_route(state: QuestionState) -> Literal["clarify", "publish", "rewrite"
     return CLARIFY if state["notes"]["route"] == "clarify" else REWRITE
 
 
+def after_rewrite(state: QuestionState) -> Literal["publish", "retrieve"]:
+    """A follow-up that, made whole, was signed off before is answered at once too."""
+    return PUBLISH if state.get("draft") else RETRIEVE
+
+
 def after_retrieve(state: QuestionState) -> Literal["rewrite", "tools", "draft", "decline"]:
     """A tool is needed; or it is good enough; or another way is left; or it is not known."""
     if state.get("tool_calls"):
@@ -102,6 +107,7 @@ EDGES: Mapping[str, tuple[Callable[[QuestionState], str], tuple[str, ...]]] = Ma
     {
         LOOKUP_VERIFIED: (after_lookup, (PUBLISH, ROUTE)),
         ROUTE: (after_route, (CLARIFY, PUBLISH, REWRITE)),
+        REWRITE: (after_rewrite, (PUBLISH, RETRIEVE)),
         RETRIEVE: (after_retrieve, (REWRITE, TOOLS, DRAFT, DECLINE)),
         DRAFT: (after_draft, (PUBLISH, REVIEW, DECLINE)),
         REVIEW: (after_review, (PUBLISH, RETRIEVE, DECLINE)),
@@ -120,7 +126,6 @@ def build_question_graph(nodes: Mapping[str, Node] = NODES) -> QuestionGraph:
         graph.add_node(name, node)
 
     graph.add_edge(START, LOOKUP_VERIFIED)
-    graph.add_edge(REWRITE, RETRIEVE)
     graph.add_edge(TOOLS, RETRIEVE)
     graph.add_edge(CLARIFY, END)
     graph.add_edge(DECLINE, END)

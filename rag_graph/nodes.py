@@ -8,7 +8,7 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from rag_graph import decisions, drafting, retrieval, routing
+from rag_graph import decisions, drafting, ramp, retrieval, reuse, routing
 from rag_graph.contracts import (
     Deps,
     Draft,
@@ -22,7 +22,7 @@ from rag_graph.contracts import (
 )
 from rag_graph.drafting import assemble, by_tools, edited
 from rag_graph.models import ExtractiveWriter
-from rag_graph.policy import Hold, Private, Refuse, Verdict, decide, precheck
+from rag_graph.policy import Hold, Private, Refuse, Two, Verdict, decide, precheck
 from rag_graph.rewrite import CARRY_OVER
 from rag_graph.state import QuestionState, ReviewStatus, question_of, turns_of
 from rag_graph.tools.contract import Context
@@ -47,11 +47,15 @@ Run = Runtime[Deps]
 QUERY_CHARACTERS: Final = 400  # a string channel is copied into every checkpoint row
 TOOL_PASSAGES: Final = 3  # passages a tool may add to what the draft reads
 KEPT: Final = 8
+HELD: Final = (Hold.disposition, Private.disposition, Two.disposition)
 
 
 async def lookup_verified(state: QuestionState, runtime: Run) -> Update:
-    """Answers that were signed off before are not kept yet, so every question goes on to `route`."""
-    return {}
+    """The answer that was signed off for this very question, if there is one that these readers may read."""
+    question = question_of(state)
+    if retrieval.next_strategy(state, runtime.context):
+        return {}  # it means nothing without its thread; looked up once it was made whole
+    return await reuse.looked_up(runtime.context, question, question.text)
 
 
 async def route(state: QuestionState, runtime: Run) -> Update:
@@ -77,12 +81,16 @@ async def rewrite(state: QuestionState, runtime: Run) -> Update:
     written = await retrieval.rewritten(state, deps, strategy)
     text = clean(written.text).strip()[:QUERY_CHARACTERS]
     tried = [*notes.get("strategies", ()), strategy]
+    made_whole = strategy == CARRY_OVER and not notes.get("held")
+    found = await reuse.looked_up(deps, question_of(state), text) if made_whole else {}
     return {
+        **found,
         "rewritten_question": "" if text == state["question"]["text"] else text,
         "notes": {
             "strategies": tried,
             "whole": text if strategy == CARRY_OVER else notes.get("whole", ""),
             **retrieval.spent(notes, written),
+            **found.get("notes", {}),
         },
     }
 
@@ -154,7 +162,7 @@ async def draft(state: QuestionState, runtime: Run) -> Update:
         spent = retrieval.spent({**notes, **spent}, written)
     if made is None or decisions.repeats(made.text, rejected):
         return {"draft": {}, "notes": {**spent, "reason": "unsupported"}}
-    verdict = decide(question, made, deps.rules, state["rewritten_question"])
+    verdict = await _loosened(deps, question, made, decide(question, made, deps.rules, state["rewritten_question"]))
     if isinstance(verdict, Refuse):
         return {"draft": {}, "notes": {**spent, **_said(verdict)}}
     if isinstance(verdict, Hold | Private) or notes.get("held"):
@@ -198,6 +206,15 @@ async def decline(state: QuestionState, runtime: Run) -> Update:
     )
     # Sent back to search and nothing found: that is not knowing, and no longer a reviewer's refusal or approval.
     return {**ended, "review_status": ReviewStatus.NONE} if notes.get("again") else ended
+
+
+async def _loosened(deps: Deps, question: Question, made: Draft, verdict: Verdict) -> Verdict:
+    """What the trust ramp makes of a hold."""
+    rule = deps.rules.named(verdict.rule)
+    if deps.trust is None or deps.ramp is None or rule is None or not rule.ramp:
+        return verdict
+    standings = await deps.trust(ramp.topics(verdict.rule, made.collections))
+    return ramp.loosened(verdict, question, made, deps.rules, standings, deps.ramp)
 
 
 # --- steps of draft ---------------------------------------------------------------------------------------------
@@ -270,7 +287,12 @@ def _hold(state: QuestionState, made: Draft, verdict: Verdict, spent: Update) ->
     said = _said(verdict)
     if not isinstance(verdict, Hold | Private):
         notes = state["notes"]
-        said = {"disposition": "hold", "rule": notes.get("rule", ""), "reason": notes.get("reason", "")}
+        before = str(notes.get("disposition", ""))  # two people go on being two
+        said = {
+            "disposition": before if before in HELD else Hold.disposition,
+            "rule": notes.get("rule", ""),
+            "reason": notes.get("reason", ""),
+        }
     return {
         "draft": made.to_json(),
         "review_status": ReviewStatus.PENDING,
@@ -292,7 +314,7 @@ def _end(made: Draft) -> Update:
 
 def _sources_changed(state: QuestionState, deps: Deps) -> Update:
     """Search again. A signed draft is held anew; one that nobody holds may not go round for ever."""
-    notes: Update = {"reason": "sources_changed", "again": True}
+    notes: Update = {"reason": "sources_changed", "again": True, "verified": {}}
     if state["notes"].get("held"):
         return decisions.searched_anew(state, notes)
     again = state["iteration"] < deps.limits.hard_iterations

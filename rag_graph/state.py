@@ -58,6 +58,7 @@ class QuestionState(TypedDict, total=False):
     - demoted: ids that rejected drafts cited; rejected: their texts
     - asked: the asker's words where a reviewer put a better question
     - rule, reason: what the policy said; disposition: send, sample, hold, private or refuse
+    - verified: the signed-off answer that was used again: id, by, at, how
     - decided: interrupt id → hash of the decision it was answered with; by: who decided last
     - degraded: what was missing: embedding (keywords alone), model (quotations), rewrite, tools (by rule)
     - tokens, timings: spent in this run; milliseconds by step of search

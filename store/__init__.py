@@ -21,10 +21,12 @@ from store.pages import Pages
 from store.people import People
 from store.queue import Queue, Timing, build_queue
 from store.reranking import Reranker
+from store.review_history import ReviewHistory
 from store.reviews import Reviews
 from store.runs import Runs
 from store.search import Searcher, SearchSettings
 from store.switches import Switches
+from store.verified import Verified
 
 __all__ = [
     "DatabaseUnavailable",
@@ -59,6 +61,8 @@ class Store:
     kept: Kept
     switches: Switches
     insight: Insight
+    verified: Verified
+    history: ReviewHistory
 
 
 @asynccontextmanager
@@ -87,6 +91,7 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
         await database.assert_ready()
         await stack.enter_async_context(queue.opened())
         engine = database.engine
+        searcher = Searcher(engine, embedder, search, reranker, dictionary)
         yield Store(
             database=database,
             queue=queue,
@@ -99,10 +104,12 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
             erasure=Erasure(engine),
             documents=Documents(engine, embedder, queue, dictionary or Dictionary()),
             pages=Pages(engine),
-            search=Searcher(engine, embedder, search, reranker, dictionary),
+            search=searcher,
             changes=Changes(engine, database.direct),
             arrivals=Arrivals(engine, database.conninfo),
             kept=Kept(engine),
             switches=Switches(engine),
             insight=Insight(engine),
+            verified=Verified(engine, queue, embedder, searcher),
+            history=ReviewHistory(engine),
         )

@@ -217,6 +217,21 @@ class Conversations:
         async with reading(self._engine) as connection:
             return [FeedbackRow(**row) for row in (await connection.execute(query)).mappings()]
 
+    async def feedback_on(self, question_id: str) -> builtins.list[FeedbackRow]:
+        """What people thought of one answer."""
+        query = select(feedback).where(feedback.c.question_id == question_id).order_by(feedback.c.given_at)
+        async with reading(self._engine) as connection:
+            return [FeedbackRow(**row) for row in (await connection.execute(query)).mappings()]
+
+    async def citing(self, document_id: int, since: datetime) -> builtins.list[QuestionRow]:
+        """Questions answered since then with something of that document."""
+        cites = questions.c.answer.contains({"citations": [{"document_id": document_id}]})
+        return await self._questions(
+            select(questions)
+            .where(questions.c.state == "answered", questions.c.finished_at > since, cites)
+            .order_by(questions.c.sequence)
+        )
+
     async def latest(self, count: int) -> builtins.list[QuestionRow]:
         """The last `count` questions that were answered or are held, newest first."""
         settled = questions.c.state.in_(("answered", "held"))

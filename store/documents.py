@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping, Select, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store import publication, reindexing, retokenising, schema, spaces, stepping_back
+from store import outdating, publication, reindexing, retokenising, schema, spaces, stepping_back
 from store.catalogue import (
     VERSION_COLUMNS,
     ChunkRow,
@@ -104,7 +104,7 @@ class Documents:
         """Remove a collection and its documents; returns how many there were."""
         async with transaction(self._engine) as connection:
             found = select(_documents.c.id).where(_documents.c.collection == name)
-            removed = await _remove(connection, found)
+            removed = await _remove(connection, self._queue, found)
             await connection.execute(delete(_collections).where(_collections.c.name == name))
         await self.refresh_statistics()
         return removed
@@ -172,7 +172,8 @@ class Documents:
     async def remove(self, document_id: int) -> None:
         """Remove a document with all its versions. Raises `NotFound`."""
         async with transaction(self._engine) as connection:
-            if not await _remove(connection, select(_documents.c.id).where(_documents.c.id == document_id)):
+            document = select(_documents.c.id).where(_documents.c.id == document_id)
+            if not await _remove(connection, self._queue, document):
                 raise NotFound
         await self.refresh_statistics()
 
@@ -181,7 +182,7 @@ class Documents:
         of_others = select(_versions.c.document_id).where(_versions.c.uploaded_by != who)
         async with transaction(self._engine) as connection:
             removed = await _remove(
-                connection, select(_documents.c.id).where(_documents.c.id.not_in(of_others))
+                connection, self._queue, select(_documents.c.id).where(_documents.c.id.not_in(of_others))
             )
         await self.refresh_statistics()
         return removed
@@ -199,6 +200,7 @@ class Documents:
             if not changed.rowcount:
                 raise NotFound
             await publication.changed(connection)
+            await outdating.audiences_changed(connection, [document_id])
 
     # --- versions ----------------------------------------------------------------------------------------------
 
@@ -263,12 +265,17 @@ class Documents:
         space = await self.ensure_space() if any(vector is not None for vector in vectors) else None
         async with transaction(self._engine) as connection:
             await publication.publish(connection, version_id, edition, space.id if space else None)
-            return await _version(connection, version_id)
+            version = await _version(connection, version_id)
+            await outdating.sources_changed(connection, self._queue, [version.document_id])
+            await outdating.audiences_changed(connection, [version.document_id])
+            return version
 
     async def rollback(self, document_id: int, number: int | None = None) -> VersionRow:
         """Make the version before the current one, or version `number`, what readers see again; call
         `refresh_statistics` after it. Raises `NotFound` where its chunks are gone: two versions keep theirs."""
-        version_id = await stepping_back.step_back(self._engine, self._embedder, document_id, number)
+        version_id = await stepping_back.step_back(
+            self._engine, self._embedder, self._queue, document_id, number
+        )
         async with transaction(self._engine) as connection:
             return await _version(connection, version_id)
 
@@ -386,12 +393,14 @@ async def _inherit(connection: AsyncConnection, name: str, principals: Sequence[
     )
     if not changed.rowcount:
         raise NotFound
-    await connection.execute(
+    follow = await connection.execute(
         update(_documents)
         .where(_documents.c.collection == name, _documents.c.inherits_audience)
         .values(audience=audience)
+        .returning(_documents.c.id)
     )
     await publication.changed(connection)
+    await outdating.audiences_changed(connection, list(follow.scalars()))
 
 
 async def _document(connection: AsyncConnection, new: NewDocument) -> tuple[RowMapping, bool]:
@@ -445,9 +454,10 @@ async def _same_bytes(
     return current
 
 
-async def _remove(connection: AsyncConnection, found: Select[Any]) -> int:
+async def _remove(connection: AsyncConnection, queue: Queue | None, found: Select[Any]) -> int:
     ids = [row.id for row in await connection.execute(found.with_for_update())]
     if ids:
         await publication.withdrawn(connection, ids)
         await connection.execute(delete(_documents).where(_documents.c.id.in_(ids)))
+        await outdating.sources_changed(connection, queue, ids)
     return len(ids)

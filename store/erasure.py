@@ -21,6 +21,7 @@ from store.reviews import withdraw_pending
 from store.schema import (
     conversations,
     feedback,
+    gap_owners,
     identities,
     kept,
     questions,
@@ -28,6 +29,7 @@ from store.schema import (
     reviews,
     runs,
     switches,
+    verified,
     versions,
 )
 from store.schema import rates as rates_table
@@ -82,10 +84,18 @@ UPDATE review_events SET detail = jsonb_set(detail, '{by}', to_jsonb(CAST(:alias
  WHERE detail ->> 'by' = ANY (:names)
 """,
     """
+UPDATE reviews SET approved_by =
+       ARRAY(SELECT CASE WHEN name = ANY (:names) THEN CAST(:alias AS text) ELSE name END
+               FROM unnest(approved_by) WITH ORDINALITY AS had(name, place) ORDER BY place)
+ WHERE approved_by && CAST(:names AS text[])
+""",
+    """
 UPDATE review_events SET detail = jsonb_set(detail, '{to}', to_jsonb(CAST(:alias AS text)))
  WHERE detail ->> 'to' = ANY (:names)
 """,
 )
+# The audit is append-only but for this (store/schema.py).
+ERASING = "SELECT set_config('signoff.erasing', 'on', true)"
 FIRST_OF = """
 UPDATE conversations SET title = ''
  WHERE (SELECT id FROM questions WHERE conversation_id = conversations.id ORDER BY sequence LIMIT 1)
@@ -136,6 +146,7 @@ class Erasure:
     async def thread(self, conversation_id: str) -> Erased:
         """Forget everything said in one conversation."""
         async with transaction(self._engine) as connection:
+            await connection.execute(text(ERASING))
             erased = await _questions(connection, questions.c.conversation_id == clean(conversation_id), None)
             await connection.execute(
                 update(conversations).where(conversations.c.id == clean(conversation_id)).values(title="")
@@ -148,6 +159,7 @@ class Erasure:
         names = [clean(principal) for principal in principals]
         alias = f"erased:{secrets.token_hex(4)}"
         async with transaction(self._engine) as connection:
+            await connection.execute(text(ERASING))
             erased = await _questions(connection, questions.c.asker.in_(names), alias)
             await connection.execute(delete(feedback).where(feedback.c.person.in_(names)))
             await connection.execute(delete(kept).where(kept.c.person.in_(names)))
@@ -186,6 +198,8 @@ async def _questions(connection: AsyncConnection, which: ColumnElement[bool], al
         update(questions).where(questions.c.id.in_(ids)).values(emptied | ({"asker": alias} if alias else {}))
     )
     await connection.execute(update(runs).where(runs.c.question_id.in_(ids)).values(WORDLESS))
+    # Its question is theirs; without it nothing can be found by it.
+    await connection.execute(delete(verified).where(verified.c.question_id.in_(ids)))
     await connection.execute(delete(feedback).where(feedback.c.question_id.in_(ids)))
     await connection.execute(text(FORGET_MESSAGES), {"questions": ids})
     return Erased(tuple(rows), await _reviews(connection, ids))
@@ -207,14 +221,20 @@ async def _reviews(connection: AsyncConnection, question_ids: list[str]) -> tupl
 
 async def _rename(connection: AsyncConnection, names: list[str], alias: str) -> set[int]:
     """The pseudonym in place of the person, wherever they acted; returns the reviews that are to be drawn anew."""
-    of_theirs = or_(reviews.c.claimed_by.in_(names), reviews.c.decided_by.in_(names))
+    of_theirs = or_(
+        reviews.c.claimed_by.in_(names), reviews.c.decided_by.in_(names), reviews.c.approved_by.overlap(names)
+    )
     acted = set((await connection.execute(select(reviews.c.id).where(of_theirs))).scalars())
     for column in (
         reviews.c.claimed_by,
         reviews.c.decided_by,
         review_events.c.actor,
         versions.c.uploaded_by,
+        verified.c.signed_by,
+        verified.c.ended_by,
         switches.c.set_by,
+        gap_owners.c.owner,
+        gap_owners.c.owned_by,
     ):
         await connection.execute(update(column.table).where(column.in_(names)).values({column.name: alias}))
     for statement in RENAME:

@@ -6,6 +6,7 @@ they arrive at with `metadata.create_all`.
 """
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     func,
     text,
 )
@@ -29,7 +31,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.types import UserDefinedType
 
 # The head of store/migrations; serving processes compare it with the database without loading alembic.
-REVISION = "0004"
+REVISION = "0005"
 
 metadata = MetaData(
     naming_convention={
@@ -394,11 +396,18 @@ reviews = Table(
     _moment("opened_at", default=True),
     _moment("claimed_at"),
     _moment("decided_at"),
+    # How the rule asked for it: hold, two_reviewers, private (the asker sees the draft), sample (it was sent already).
+    Column("disposition", Text, nullable=False, server_default="hold"),
+    # Who has approved exactly this draft so far, where two people have to.
+    Column("approved_by", ARRAY(Text), nullable=False, server_default="{}"),
     UniqueConstraint("question_id", "interrupt_id"),
     CheckConstraint(
         "state in ('pending', 'approved', 'edited', 'rejected', 'expired', 'withdrawn')", name="state"
     ),
+    CheckConstraint("disposition in ('hold', 'two_reviewers', 'private', 'sample')", name="disposition"),
 )
+# What became of a rule's drafts, for the trust ramp and for what a review usually takes.
+Index("ix_reviews_reason_decided_at", reviews.c.reason, reviews.c.decided_at)
 Index("ix_reviews_pending", reviews.c.opened_at, postgresql_where=text("state = 'pending'"))
 
 # Append-only: who opened, claimed, decided what, when, on which draft.
@@ -414,6 +423,25 @@ review_events = Table(
     _moment("at", default=True),
 )
 Index("ix_review_events_review_id", review_events.c.review_id)
+# Held by the database: lines are added, and changed only where a person is forgotten (store/erasure.py says so for the
+# length of its transaction).
+APPEND_ONLY = (
+    """
+CREATE OR REPLACE FUNCTION signoff_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF coalesce(current_setting('signoff.erasing', true), '') <> 'on' THEN
+    RAISE EXCEPTION 'review_events is append-only';
+  END IF;
+  RETURN coalesce(NEW, OLD);
+END $$
+""",
+    """
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON review_events
+  FOR EACH ROW EXECUTE FUNCTION signoff_append_only()
+""",
+)
+for statement in APPEND_ONLY:
+    event.listen(review_events, "after_create", DDL(statement))  # type: ignore[no-untyped-call]  # SQLAlchemy's own
 
 # Signed-off answers that serve the same question again while their sources are what they were.
 verified = Table(
@@ -473,6 +501,16 @@ verified_uses = Table(
     _moment("used_at", default=True),
 )
 Index("ix_verified_uses_verified_id", verified_uses.c.verified_id)
+
+# Who sees to it that a question which the documents did not settle will be.
+gap_owners = Table(
+    "gap_owners",
+    metadata,
+    Column("question_id", Text, ForeignKey("questions.id", ondelete="CASCADE"), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("owned_by", Text, nullable=False),
+    _moment("owned_at", default=True),
+)
 
 # What an administrator or a conversation switched, such as paused:slack:C… or aside:<conversation>.
 switches = Table(

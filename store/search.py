@@ -275,8 +275,11 @@ class Searcher:
         timings = {**result.timings, "rerank": 1e3 * (time.perf_counter() - began)}
         return replace(result, passages=tuple(judged), timings=timings)
 
+    async def vector(self, query: str) -> list[float] | None:
+        """The question's vector, or None where the model does not answer. Asked again soon it is not made again."""
+        return await self._vector(clean(query))
+
     async def _vector(self, query: str) -> list[float] | None:
-        """The question's vector, or None where the model does not answer."""
         if not query.strip():
             return None
         if kept := self._vectors.get(query):

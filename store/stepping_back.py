@@ -2,15 +2,18 @@
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from store import publication, spaces
+from store import outdating, publication, spaces
 from store.chunks import embedding_text
 from store.database import transaction
 from store.embedding import Embedder
+from store.queue import Queue
 
 __all__ = ["step_back"]
 
 
-async def step_back(engine: AsyncEngine, embedder: Embedder, document_id: int, number: int | None) -> int:
+async def step_back(
+    engine: AsyncEngine, embedder: Embedder, queue: Queue | None, document_id: int, number: int | None
+) -> int:
     """Show readers the version before the current one, or version `number`, and return its id.
 
     Its vectors are there already unless the model was changed since; those that are missing are made first, so that
@@ -27,4 +30,5 @@ async def step_back(engine: AsyncEngine, embedder: Embedder, document_id: int, n
             fresh = {row["id"]: vector for row, vector in zip(missing, vectors, strict=True)}
             await publication.add_vectors(connection, target["id"], space.id, fresh)
         await publication.put_back(connection, document_id, target["number"])
+        await outdating.sources_changed(connection, queue, [document_id])
     return int(target["id"])

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from bot.cli import asking, evaluation, knowledge, people, policy, process, reviews, runs
+from bot.cli import asking, evaluation, knowledge, people, policy, process, reviews, runs, verified
 from bot.cli.session import CommandFailed
 from bot.messages import CannotStart
 from bot.settings import SettingsError
@@ -21,6 +21,7 @@ asking.register(cli)
 knowledge.register(cli)
 evaluation.register(cli)
 cli.add_typer(reviews.cli, name="reviews")
+cli.add_typer(verified.cli, name="verified")
 cli.add_typer(people.cli, name="people")
 cli.add_typer(policy.cli, name="policy")
 cli.add_typer(runs.cli, name="runs")

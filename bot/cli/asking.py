@@ -13,6 +13,7 @@ from rich.markdown import Markdown
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run, see_through
 from bot.messages import Incoming
+from bot.signing import signed_line
 from store.conversations import QuestionRow
 from store.deliveries import DeliveryRow
 
@@ -162,6 +163,5 @@ def _print(app: App, delivery: DeliveryRow) -> None:
         if citation["page"]:
             place.append(app.words(language, "answer.page", page=citation["page"]))
         console.print(f"  [{citation['number']}] {' › '.join(place)}", style="cyan", markup=False)
-    if meta.get("signed"):
-        key = "answer.edited" if meta["signed"] == "edited" else "answer.signed"
-        console.print(app.words(language, key, who=meta["signed_by"]), style="green", markup=False)
+    if line := signed_line(app.words, language, meta, str(meta.get("signed_by", ""))):
+        console.print(line, style="green", markup=False)

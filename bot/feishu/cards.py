@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bot.differences import lines
 from bot.feishu.markdown import BUDGET, COMPONENTS, Json, counted, pages, size, units
 from bot.feishu.render import Setting, age, bare_of, button, card, plain, row, said, small, sources
-from bot.messages import Reply
+from bot.messages import REASONS, Reply
 
 # What a card shows of its draft before it says that there is more; the rest of the room is for the buttons.
 DRAFT_ROOM = 14_000  # bytes
@@ -17,7 +18,6 @@ COLOURS = {
     "pending": "orange", "approved": "green", "edited": "green", "rejected": "red", "expired": "grey",
     "withdrawn": "grey",
 }  # fmt: skip
-REASONS = ("wrong", "incomplete", "sources", "should_not")
 FEEDBACK = ("wrong", "incomplete", "outdated", "off")
 
 
@@ -38,6 +38,18 @@ def review_card(reply: Reply, setting: Setting, *, private: bool = False) -> Jso
     return card(elements, f"{title}: {state}", f"{title} · {state}", COLOURS.get(meta["state"], "default"))
 
 
+def together(meta: Mapping[str, Any], setting: Setting, language: str) -> list[str]:
+    """That two people have to approve it, and who has; that it was sent already."""
+    if meta.get("sent"):
+        return [setting.words(language, "slack.card.sent")]
+    if meta.get("needed", 1) < 2:
+        return []
+    if meta["approved_by"] and meta["state"] == "pending":
+        who = ", ".join(setting.name(name) for name in meta["approved_by"])
+        return [setting.words(language, "slack.card.one_of_two", who=who)]
+    return [setting.words(language, "slack.card.two")]
+
+
 def _state(reply: Reply, setting: Setting) -> str:
     return setting.words(reply.language, f"review.state.{reply.meta['state']}")
 
@@ -51,6 +63,7 @@ def _facts(reply: Reply, setting: Setting) -> list[str]:
         words(language, "slack.card.asked_by", who=setting.name(meta["asker"]), where=place),
         words(language, "slack.card.rule", rule=meta["reason"]),
     ]
+    facts += together(meta, setting, language)
     if meta["round"] > 1:
         facts.append(words(language, "slack.card.round", round=meta["round"]))
     if meta.get("confidence") is not None:
@@ -76,6 +89,8 @@ def _shown(reply: Reply, setting: Setting) -> list[Json]:
         )
     if meta.get("nearest"):
         head += _nearest(meta["nearest"], setting, language)
+    for change in meta.get("changes", ()):
+        head += _changed(change, setting, language)
     foot = small(*support(meta.get("sentences", ()), setting, language))
     foot += sources(reply.citations, language, setting, review=meta["review_id"])
     room = min(DRAFT_ROOM, BUDGET - 4_000 - size(head) - size(foot))
@@ -93,7 +108,18 @@ def _nearest(known: Mapping[str, Any], setting: Setting, language: str) -> list[
     """The signed-off answer that comes nearest to the question, to compare the draft with."""
     who = setting.name(str(known.get("signed_by", "")))
     title = setting.words(language, "slack.card.nearest", who=who, question=bare_of(known["question"])[:300])
-    return small(title, bare_of(known["answer"])[:NEAREST_LETTERS])
+    apart = lines(known.get("diff", []), NEAREST_LETTERS)
+    differs = setting.words(language, "slack.card.differs" if apart else "slack.card.alike")
+    return small(
+        title, bare_of(known["answer"])[:NEAREST_LETTERS], differs, *([bare_of(apart)] if apart else [])
+    )
+
+
+def _changed(change: Mapping[str, Any], setting: Setting, language: str) -> list[Json]:
+    """What a source of a verified answer says now, against what it said when that was signed."""
+    key = "slack.card.source_gone" if change["gone"] else "slack.card.source_changed"
+    title = setting.words(language, key, title=bare_of(change["title"])[:300])
+    return small(title, bare_of(lines(change["diff"], NEAREST_LETTERS)))
 
 
 def support(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) -> list[str]:
@@ -126,7 +152,9 @@ def _outcome(reply: Reply, setting: Setting) -> list[str]:
         ]
     else:
         lines = [words(language, "slack.card.decided_by_time", state=state, at=when)] if when else [state]
-    decision = meta.get("decision", {})
+    decision = dict(meta.get("decision", {}))
+    if decision.get("reason") in REASONS:
+        decision["reason"] = words(language, f"review.reasons.{decision['reason']}")
     for key, name in (("reason", "reason"), ("hint", "hint"), ("question", "better")):
         if decision.get(key):
             lines.append(words(language, f"slack.card.{name}", **{key: decision[key]}))
@@ -190,7 +218,7 @@ def too_long_to_edit(setting: Setting, language: str) -> Json:
 def reject_form(owner: Mapping[str, Any], setting: Setting, language: str) -> Json:
     words = setting.words
     elements = [
-        _choice("reason", [(words(language, f"slack.reject.{name}"), name) for name in REASONS]),
+        _choice("reason", [(words(language, f"review.reasons.{name}"), name) for name in REASONS]),
         _field("hint", words(language, "slack.reject.hint")),
         _field("question", words(language, "slack.reject.better")),
         *small(words(language, "slack.reject.final")),

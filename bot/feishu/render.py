@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from bot.feishu.markdown import BUDGET, COMPONENTS, Json, bare, counted, pages, size, units
-from bot.messages import AGAIN, Reply
+from bot.messages import AGAIN, CHOICES, Reply
+from bot.signing import signed_line
 from bot.words import Words
 from store.text import sentences
 
@@ -170,11 +171,11 @@ def cards(reply: Reply, setting: Setting) -> list[Json]:
 
 
 def _again(reply: Reply, setting: Setting) -> list[Json]:
-    """The asker may have it asked once more: it came too late, or the limit was met."""
-    if AGAIN not in reply.meta.get("actions", ()):
-        return []
-    label = setting.words(reply.language, "slack.again")
-    return [button(label, AGAIN, question=str(reply.meta["question_id"]))]
+    """The asker may have it asked once more (it came too late, or the limit was met), or choose after a time-out."""
+    offered, words = reply.meta.get("actions", ()), setting.words
+    found = [(AGAIN, words(reply.language, "slack.again"))] if AGAIN in offered else []
+    found += [(f"choice:{c}", words(reply.language, f"patience.{c}")) for c in CHOICES if c in offered]
+    return [button(label, do, question=str(reply.meta["question_id"])) for do, label in found]
 
 
 def _body(reply: Reply, setting: Setting) -> list[list[Json]]:
@@ -187,9 +188,8 @@ def _body(reply: Reply, setting: Setting) -> list[list[Json]]:
 def _foot(reply: Reply, setting: Setting) -> list[Json]:
     words, language, meta = setting.words, reply.language, reply.meta
     notes = []
-    if meta.get("signed"):
-        key = "answer.edited" if meta["signed"] == "edited" else "answer.signed"
-        notes.append(words(language, key, who=setting.name(str(meta.get("signed_by", "")))))
+    if line := signed_line(words, language, meta, setting.name(str(meta.get("signed_by", "")))):
+        notes.append(line)
     if meta.get("rewritten_question"):
         notes.append(words(language, "answer.rewritten", question=meta["rewritten_question"]))
     notes += [

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.messages import Reply
+from bot.differences import lines
+from bot.messages import REASONS, Reply
 from bot.slack.render import (
     HEADER,
     MOMENT,
@@ -48,6 +49,18 @@ def card(reply: Reply, setting: Setting, permalink: str = "") -> Message:
     return Message(neutral(f"{title}: {_state(reply, setting)}"), tuple(blocks))
 
 
+def together(meta: Mapping[str, Any], setting: Setting, language: str) -> list[str]:
+    """That two people have to approve it, and who has; that it was sent already."""
+    if meta.get("sent"):
+        return [setting.words(language, "slack.card.sent")]
+    if meta.get("needed", 1) < 2:
+        return []
+    if meta["approved_by"] and meta["state"] == "pending":
+        who = ", ".join(setting.name(name) for name in meta["approved_by"])
+        return [setting.words(language, "slack.card.one_of_two", who=who)]
+    return [setting.words(language, "slack.card.two")]
+
+
 def _state(reply: Reply, setting: Setting) -> str:
     return setting.words(reply.language, f"review.state.{reply.meta['state']}")
 
@@ -60,6 +73,7 @@ def _facts(reply: Reply, setting: Setting) -> list[str]:
         words(language, "slack.card.asked_by", who=setting.name(meta["asker"]), where=place),
         words(language, "slack.card.rule", rule=meta["reason"]),
     ]
+    facts += together(meta, setting, language)
     if meta["round"] > 1:
         facts.append(words(language, "slack.card.round", round=meta["round"]))
     if meta.get("confidence") is not None:
@@ -90,6 +104,8 @@ def _shown(reply: Reply, setting: Setting) -> list[Json]:
         )
     if meta.get("nearest"):
         head += _nearest(meta["nearest"], setting, language)
+    for change in meta.get("changes", ()):
+        head += _changed(change, setting, language)
     foot = context(*support(meta.get("sentences", ()), setting, language))
     foot += context(*(source_line(citation, language, setting) for citation in reply.citations[:10]))
     foot += actions(passages(reply.citations[:20], f"r{meta['review_id']}"))
@@ -105,7 +121,18 @@ def _nearest(known: Mapping[str, Any], setting: Setting, language: str) -> list[
     """The signed-off answer that comes nearest to the question, to compare the draft with."""
     who = setting.name(str(known.get("signed_by", "")))
     title = setting.words(language, "slack.card.nearest", who=who, question=bare_of(known["question"])[:300])
-    return context(title, bare_of(known["answer"])[:NEAREST_LETTERS])
+    apart = lines(known.get("diff", []), NEAREST_LETTERS)
+    differs = setting.words(language, "slack.card.differs" if apart else "slack.card.alike")
+    return context(
+        title, bare_of(known["answer"])[:NEAREST_LETTERS], differs, *([bare_of(apart)] if apart else [])
+    )
+
+
+def _changed(change: Mapping[str, Any], setting: Setting, language: str) -> list[Json]:
+    """What a source of a verified answer says now, against what it said when that was signed."""
+    key = "slack.card.source_gone" if change["gone"] else "slack.card.source_changed"
+    title = setting.words(language, key, title=bare_of(change["title"])[:300])
+    return context(title, bare_of(lines(change["diff"], NEAREST_LETTERS)))
 
 
 def support(found: Sequence[Mapping[str, Any]], setting: Setting, language: str) -> list[str]:
@@ -135,7 +162,9 @@ def _outcome(reply: Reply, setting: Setting) -> list[Json]:
         head = dated(words(language, "slack.card.decided_by_time", state=state, at=MOMENT), at)
     else:
         head = context(state)
-    decision = meta.get("decision", {})
+    decision = dict(meta.get("decision", {}))
+    if decision.get("reason") in REASONS:
+        decision["reason"] = words(language, f"review.reasons.{decision['reason']}")
     lines = [
         words(language, f"slack.card.{name}", **{key: decision[key]})
         for key, name in (("reason", "reason"), ("hint", "hint"), ("question", "better"))

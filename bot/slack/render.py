@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.messages import AGAIN, Reply
+from bot.messages import AGAIN, CHOICES, Reply
+from bot.signing import signed_line
 from bot.slack.richtext import BLOCKS, BUDGET, CONTROL, LEFT_BOLD, Json, pages, size, units
 from bot.words import Words
 from store.text import sentences
@@ -197,11 +198,11 @@ def messages(reply: Reply, setting: Setting) -> list[Message]:
 
 
 def _again(reply: Reply, setting: Setting) -> list[Json]:
-    """Asking once more, where the reply offers it."""
-    if AGAIN not in reply.meta.get("actions", ()):
-        return []
-    label = setting.words(reply.language, "slack.again")
-    return [button(label, AGAIN, str(reply.meta["question_id"]))]
+    """Asking once more, or what a time-out offers, where the reply has it."""
+    offered, words = reply.meta.get("actions", ()), setting.words
+    found = [(AGAIN, words(reply.language, "slack.again"))] if AGAIN in offered else []
+    found += [(f"choice:{c}", words(reply.language, f"patience.{c}")) for c in CHOICES if c in offered]
+    return [button(label, action, str(reply.meta["question_id"])) for action, label in found]
 
 
 def body(text: str) -> list[list[Json]]:
@@ -218,9 +219,8 @@ def body(text: str) -> list[list[Json]]:
 def _answer(reply: Reply, setting: Setting) -> list[Message]:
     words, language, meta = setting.words, reply.language, reply.meta
     notes = []
-    if meta.get("signed"):
-        key = "answer.edited" if meta["signed"] == "edited" else "answer.signed"
-        notes.append(words(language, key, who=setting.name(str(meta.get("signed_by", "")))))
+    if line := signed_line(words, language, meta, setting.name(str(meta.get("signed_by", "")))):
+        notes.append(line)
     if meta.get("rewritten_question"):
         notes.append(words(language, "answer.rewritten", question=meta["rewritten_question"]))
     notes += [

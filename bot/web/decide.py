@@ -1,6 +1,8 @@
 """The reviewer's side: clicks become Action, reviews become cards."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
@@ -8,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.messages import Action
+from bot.cards import beside
+from bot.messages import REASONS, Action
 from bot.review import Acted
 from bot.web import desk_views, views
-from bot.web.desk_views import REASONS, Asked
+from bot.web.desk_views import Asked
 from bot.web.door import Site, by_htmx, feed, field, needs, posted, seen
 from bot.web.pages import Block, Said
 from bot.web.people import PLATFORM
@@ -19,6 +22,7 @@ from store.reviews import ReviewRow
 
 VERBS = ("claim", "release", "reassign", "approve", "edit", "reject")
 NONE = "none"
+MEDIAN_OF = timedelta(days=7)
 
 
 def routes() -> list[Route]:
@@ -79,7 +83,7 @@ async def _carry_out(request: Request, site: Site, form: FormData) -> Acted:
             actor=person.principal,
             verb=verb,  # type: ignore[arg-type] # one of VERBS
             text=field(form, "text") if verb == "edit" else "",
-            reason=field(form, "reason") if field(form, "reason") in REASONS else "",
+            reason=field(form, "reason"),
             hint=field(form, "hint"),
             question=field(form, "question"),
             to=field(form, "to"),
@@ -123,12 +127,15 @@ async def _blocks(request: Request, site: Site, had: Sequence[str]) -> tuple[lis
     selected = request.path_params.get("review") or _shown(had) or (waiting[0].id if waiting else None)
     ended = await site.app.store.reviews.ended()
     asked = {row.id: await _asked(site, row) for row in (*waiting, *ended)}
+    marks = await site.app.store.history.marks([row.id for row in waiting])
+    median = await site.app.store.insight.decision_seconds(datetime.now(UTC) - MEDIAN_OF)
     queue = site.pages.block(
         request,
         "queue.html",
         "queue",
         into="queue-place",
-        waiting=[desk_views.queue_item(asked[row.id], reader) for row in waiting],
+        waiting=[desk_views.queue_item(asked[row.id], reader, marks.get(row.id, "")) for row in waiting],
+        median=None if median is None else desk_views.spelled(median, reader),
         decided=[desk_views.queue_item(asked[row.id], reader) for row in ended],
         selected=selected,
     )
@@ -142,6 +149,8 @@ async def _card(request: Request, site: Site, review_id: int, following: int | N
     reader = site.pages.reader(request)
     asked = await _asked(site, await site.app.store.reviews.get(review_id))
     readers = views.principals(reader.person, asked.conversation)
+    seen_beside = await beside(site.app.store, asked.review, readers)
+    asked = replace(asked, review=replace(asked.review, draft=seen_beside))
     cited = [citation["passage_id"] for citation in asked.review.draft.get("citations", ())]
     passages = {p.id: p for p in await site.app.store.search.passages(cited, readers)} if cited else {}
     card = desk_views.card(
@@ -152,6 +161,8 @@ async def _card(request: Request, site: Site, review_id: int, following: int | N
         events=await site.app.store.reviews.events(review_id),
         others=[p for p in site.app.settings.review.reviewers if p != asked.question.asker],
     )
+    if card.readable and card.state == "pending":
+        await site.app.store.reviews.saw(review_id, reader.person.principal)
     return site.pages.block(
         request, "card.html", f"card-{review_id}", card=card, reasons=REASONS, next=following
     )

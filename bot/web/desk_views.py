@@ -9,13 +9,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bot.messages import REASONS
 from bot.web.render import Cite, excerpt, markdown
 from bot.web.views import PRIVATE, Reader, Source, source
 from rag_graph.contracts import Passage
 from store.conversations import ConversationRow, QuestionRow
 from store.reviews import ReviewEvent, ReviewRow
 
-REASONS = ("wrong_document", "out_of_date", "incomplete", "should_not_answer", "other")
 TITLE = 90
 # A change is shown word by word; Chinese has no spaces, so there it is shown sign by sign.
 WORDS = re.compile(r"[A-Za-z0-9_.,%-]+|\s+|.", re.DOTALL)
@@ -41,6 +41,7 @@ class QueueItem:
     claimed_by: str
     decided_by: str
     decided_at: datetime | None
+    mark: str = ""  # how long it has waited, as a step: reminded, timed_out, chose_person …
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,25 @@ class EventView:
 
 
 @dataclass(frozen=True, slots=True)
+class NearestView:
+    """The signed-off answer that comes nearest, and how the draft differs from it."""
+
+    question: str
+    by: str
+    day: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedView:
+    """A source of a verified answer that is not what it was when that was signed."""
+
+    title: str
+    gone: bool
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CardView:
     id: int
     state: str
@@ -101,12 +121,15 @@ class CardView:
     text: str
     html: Markup
     sentences: tuple[SentenceView, ...]
+    nearest: NearestView | None
+    sources_changed: tuple[ChangedView, ...]
     decided: DecidedView | None
     events: tuple[EventView, ...]
+    together: str  # that two people have to approve it, and who has; that it was sent already
     others: tuple[tuple[str, str], ...]  # to whom it can be passed on: principal, name
 
 
-def queue_item(asked: Asked, reader: Reader) -> QueueItem:
+def queue_item(asked: Asked, reader: Reader, mark: str = "") -> QueueItem:
     review = asked.review
     return QueueItem(
         id=review.id,
@@ -118,7 +141,15 @@ def queue_item(asked: Asked, reader: Reader) -> QueueItem:
         claimed_by=reader.name(review.claimed_by) if review.claimed_by else "",
         decided_by=reader.name(review.decided_by) if review.decided_by else "",
         decided_at=review.decided_at,
+        mark=reader.t(f"review.event.{mark}") if mark else "",
     )
+
+
+def spelled(seconds: float, reader: Reader) -> str:
+    """A time from opening to decision, for people."""
+    minutes = max(1, round(seconds / 60))
+    key, count = ("minutes", minutes) if minutes < 100 else ("hours", round(minutes / 60))
+    return reader.words(f"patience.{key}", count=count)
 
 
 def place_name(conversation: ConversationRow, reader: Reader) -> str:
@@ -174,6 +205,11 @@ def card(
         text=text,
         html=markdown(text, cites),
         sentences=_sentences(draft, sources, cites) if readable else (),
+        nearest=_nearest(draft, reader) if readable else None,
+        sources_changed=tuple(
+            ChangedView(str(changed["title"]), bool(changed["gone"]), _pieces(changed["diff"]))
+            for changed in (draft.get("changes") or () if readable else ())
+        ),
         decided=_decided(review, text, reader, readable=readable),
         events=tuple(
             EventView(
@@ -181,8 +217,20 @@ def card(
             )
             for event in events
         ),
+        together=_together(review, reader),
         others=tuple((p, reader.name(p)) for p in others if p != review.claimed_by),
     )
+
+
+def _together(review: ReviewRow, reader: Reader) -> str:
+    if review.sent:
+        return reader.words("slack.card.sent")
+    if review.needed < 2:
+        return ""
+    if review.approved_by and review.state == "pending":
+        who = ", ".join(reader.name(name) for name in review.approved_by)
+        return reader.words("slack.card.one_of_two", who=who)
+    return reader.words("slack.card.two")
 
 
 def changes(before: str, after: str) -> tuple[Change, ...]:
@@ -196,6 +244,18 @@ def changes(before: str, after: str) -> tuple[Change, ...]:
         found += [Change("gone", "".join(old[a:b]))] if a < b else []
         found += [Change("new", "".join(new[c:d]))] if c < d else []
     return tuple(found)
+
+
+def _nearest(draft: Mapping[str, Any], reader: Reader) -> NearestView | None:
+    known = draft.get("nearest")
+    if not known:
+        return None
+    by, day = reader.name(str(known["signed_by"])), str(known.get("signed_at", ""))[:10]
+    return NearestView(str(known["question"]), by, day, _pieces(known.get("diff", ())))
+
+
+def _pieces(diff: Sequence[Sequence[str]]) -> tuple[Change, ...]:
+    return tuple(Change(kind, f"{sentence} ") for kind, sentence in diff)
 
 
 def _sentences(
@@ -226,10 +286,12 @@ def _decided(review: ReviewRow, text: str, reader: Reader, *, readable: bool) ->
     return DecidedView(
         by=reader.name(review.decided_by) if review.decided_by else "",
         at=review.decided_at,
-        reason=reader.t(f"review.reasons.{reason}") if reason in REASONS else reason,
+        reason=reader.words(f"review.reasons.{reason}") if reason in REASONS else reason,
         hint=str(decision.get("hint", "")),
         question=str(decision.get("question", "")),
-        changes=changes(text, edited) if review.state == "edited" and readable else (),
+        changes=changes(str(review.draft.get("original", text)), edited)
+        if review.state == "edited" and readable
+        else (),
     )
 
 
@@ -239,6 +301,15 @@ def _action(event: ReviewEvent, reader: Reader) -> str:
         "claimed",
         "released",
         "reassigned",
+        "approved_first",
+        "revised",
+        "reminded",
+        "escalated",
+        "timed_out",
+        "saw",
+        "chose_wait",
+        "chose_peek",
+        "chose_person",
         "approved",
         "edited",
         "rejected",

@@ -8,7 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from bot.ask import readers
-from bot.messages import AGAIN, Reply
+from bot.messages import AGAIN, CHOICES, Reply
+from bot.signing import KEYS
 from bot.web.people import PLATFORM, Person
 from bot.web.render import Cite, around, markdown
 from bot.web.send import Live
@@ -79,8 +80,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    how: str  # signed | edited
+    how: str  # signed | edited | verified
     by: str
+    day: str = ""  # ISO 8601, of a verified answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,9 @@ class Held:
     claimed_at: datetime | None
     decided: bool
     round: int
+    expected: datetime | None = None  # when it is usually decided; None with too few to go by
+    draft: Markup | None = None  # shown to the asker alone, where a rule allows it
+    choices: tuple[str, ...] = ()  # what the asker may choose after a time-out
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +257,7 @@ def turn(facts: Facts, reader: Reader) -> Turn:
         news=_news(question.state, answered),
         gone=gone,
         live=progress(facts.live, reader),
-        held=_held(facts.reviews, reader) if question.state == "held" else None,
+        held=_held(facts, reader) if question.state == "held" else None,
         answer=answered,
         notices=notices,
         feedback=facts.feedback,
@@ -362,11 +367,19 @@ def _news(state: str, answered: Answer | None) -> str:
     return "failed" if state in ("failed", "refused") else "answered"
 
 
-def _held(reviews: Sequence[ReviewRow], reader: Reader) -> Held | None:
-    if not reviews:
+def _held(facts: Facts, reader: Reader) -> Held | None:
+    if not facts.reviews:
         return None
-    last = reviews[-1]
+    last = facts.reviews[-1]
+    mine = facts.question.asker == reader.person.principal
+    said = {row.purpose: row.content for row in facts.deliveries if row.review_id == last.id}
+    told = said.get(f"held:{facts.question.id}:{last.round}", {"meta": {}})["meta"].get("expected_at")
+    draft = said.get(f"draft:{last.id}")
+    offered = said.get(f"timed_out:{last.id}", {"meta": {}})["meta"].get("actions", ())
     return Held(
+        expected=datetime.fromisoformat(told) if told else None,
+        draft=markdown(draft["text"]) if draft and mine else None,
+        choices=tuple(choice for choice in CHOICES if choice in offered) if mine else (),
         review_id=last.id,
         since=last.opened_at,
         claimed_by=reader.name(last.claimed_by) if last.claimed_by else "",
@@ -377,8 +390,9 @@ def _held(reviews: Sequence[ReviewRow], reader: Reader) -> Held | None:
 
 
 def _signed(meta: Mapping[str, Any], reader: Reader) -> Signed | None:
-    how = {"approved": "signed", "edited": "edited"}.get(str(meta.get("signed", "")))
-    return Signed(how, reader.name(str(meta.get("signed_by", "")))) if how else None
+    how = KEYS.get(str(meta.get("signed", "")))
+    by, day = str(meta.get("signed_by", "")), str(meta.get("signed_at", ""))[:10]
+    return Signed(how, reader.name(by), day) if how else None
 
 
 def degraded(parts: Collection[str], reader: Reader) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from alembic import op
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
-
 revision = '0004'
 down_revision = '0003'
 branch_labels = None
