@@ -7,7 +7,7 @@ HOME_DIR ?= .signoff
 # Three on two cores: a third of the suite waits for other processes.
 WORKERS ?= 3
 
-.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-documents clean
+.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-month bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-documents clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -72,6 +72,14 @@ bench-slack-latency: $(VENV)/.dev
 
 bench-decision: $(VENV)/.bench
 	$(BIN)/python -m bench.decision
+
+bench-month: $(VENV)/.bench
+	$(BIN)/python -m bench.month
+
+# What a verified answer serves, and how fast it is found among 100,000.
+bench-verified: $(VENV)/.bench
+	$(BIN)/python -m bench.near_misses
+	$(BIN)/python -m bench.verified
 
 bench-fifty: $(VENV)/.bench
 	$(BIN)/python -m bench.fifty

@@ -186,7 +186,12 @@ class Admin:
         except IngestError as error:
             log.info("ingest.failed", version=version_id, code=error.code)
         await self._store.changes.notify("documents", {"version": version_id, "step": "finished"})
-        return await self._store.documents.version(version_id)
+        version = await self._store.documents.version(version_id)
+        if version.state == "live":  # what nobody could answer may be answered now (bot/gaps.py)
+            await self._store.queue.defer(
+                "replay", {"version_id": version_id}, lock=f"replay:{version.document_id}"
+            )
+        return version
 
     async def give_up(self, version_id: int) -> None:
         """The job was tried to its last attempt: the document says so instead of hanging half read."""

@@ -1,6 +1,6 @@
 """Who may decide a review, asked at the click: on the list, human, and not the one who asked (invariant 5)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import structlog
@@ -45,8 +45,19 @@ class Deciders:
         """
         if not await self.listed(actor):
             return "forbidden"
-        if self._allow_own:
-            return ""
+        return "" if self._allow_own else await self._alike(actor, asker)
+
+    async def repeated(self, actor: str, approved: Sequence[str]) -> str:
+        """Why an approval by `actor` is no second one: "", twice (the same person, on whatever platform), or unlinked
+        (nobody can tell whether it is)."""
+        for earlier in approved:
+            alike = await self._alike(actor, earlier)
+            if alike:
+                return "twice" if alike == "own" else alike
+        return ""
+
+    async def _alike(self, actor: str, asker: str) -> str:
+        """ "own" where the two are one person, "unlinked" where nobody can tell, else ""."""
         if _local(actor) == _local(asker):
             return "own"
         if _family(actor) != _family(asker):

@@ -61,6 +61,10 @@ class Deliverer:
     def platform(self, name: str) -> Platform:
         return self._platforms[name]
 
+    def knows(self, name: str) -> bool:
+        """Whether that platform is set up."""
+        return name in self._platforms
+
     async def deliver(self, new: NewDelivery) -> DeliveryRow:
         """Send `new` unless its purpose was already sent. Raises `NotDelivered` when the platform does not take it,
         `Refused` where it never will."""

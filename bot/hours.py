@@ -4,9 +4,9 @@
     hours = { mon-fri = ["09:00-12:00", "13:30-18:00"], sat = ["22:00-02:00"] }
     holidays = ["2026-10-01/2026-10-07", "2026-12-25"]
 
-A stretch belongs to the day on which it begins: "22:00-02:00" on a Saturday runs into Sunday, and a holiday takes away
-what begins on it. Stretches are read on the wall clock of the zone and measured in real time: a night in which the clock
-is put forward is an hour shorter. Pure.
+A stretch belongs to the day on which it begins: "22:00-02:00" on a Saturday runs into Sunday, and a holiday takes
+away what begins on it. Stretches are read on the wall clock of the zone and measured in real time: a night in which
+the clock is put forward is an hour shorter. Pure.
 """
 
 import re
@@ -45,7 +45,9 @@ class Hours:
         try:
             found = ZoneInfo(zone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise HoursInvalid(f"zone: there is no time zone {zone!r}; write one like Asia/Shanghai") from error
+            raise HoursInvalid(
+                f"zone: there is no time zone {zone!r}; write one like Asia/Shanghai"
+            ) from error
         spans: list[tuple[Span, ...]] = [()] * 7
         for days, stretches in (hours or {}).items():
             for day in _days(days):
@@ -134,7 +136,7 @@ def _span(text: str) -> Span:
         closes = [0, 0]
     if opens[0] > 23 or closes[0] > 23 or opens[1] > 59 or closes[1] > 59:
         raise HoursInvalid(f"hours: {text!r} is no stretch of a day; write 09:00-18:00 or 22:00-06:00")
-    return time(*opens), time(*closes)
+    return time(opens[0], opens[1]), time(closes[0], closes[1])
 
 
 def _dates(text: str) -> Iterator[date]:
@@ -143,7 +145,9 @@ def _dates(text: str) -> Iterator[date]:
     try:
         day, end = date.fromisoformat(first.strip()), date.fromisoformat((last or first).strip())
     except ValueError as error:
-        raise HoursInvalid(f"holidays: {text!r} is no date; write 2026-10-01 or 2026-10-01/2026-10-07") from error
+        raise HoursInvalid(
+            f"holidays: {text!r} is no date; write 2026-10-01 or 2026-10-01/2026-10-07"
+        ) from error
     while day <= end:
         yield day
         day += DAY

@@ -54,10 +54,18 @@ class Action:
     to: str = ""
 
 
+# Why a draft is rejected: `review.reasons.<name>` in the words files. Fixed, so that they can be counted, and become
+# labels.
+REASONS = ("wrong_document", "out_of_date", "incomplete", "should_not_answer", "other")
+
 # What a reader may do with a reply: `meta["actions"]` lists it, `meta["question_id"]` says with which question. A house
 # draws a button for each that it knows and hands the click to `Asking.again(question id, clicker's principal)`; it is
 # the asker's alone, and `again` answers with what became of it.
 AGAIN = "again"
+# The same for what a time-out offers: `Patience.choose(question id, clicker's principal, choice)`. Wait on; see the
+# unverified draft alone; have a person answer.
+WAIT, PEEK, PERSON = "wait", "peek", "person"
+CHOICES = (WAIT, PEEK, PERSON)
 
 
 @dataclass(frozen=True, slots=True)

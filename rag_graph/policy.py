@@ -62,7 +62,7 @@ class Sample(_Decided):
 class Hold(_Decided):
     """The draft waits for a person; nobody else sees it."""
 
-    disposition = "hold"
+    disposition: ClassVar[Action] = "hold"
 
 
 class Two(Hold):
@@ -185,7 +185,12 @@ def _problems(table: Mapping[str, Any]) -> list[str]:
     for key in _LISTS:
         if key in table and not _texts(table[key]):
             problems.append(f'"{key}" must be a list of texts that is not empty, not {table[key]!r}')
-    problems += [
+    problems += _more_problems(table)
+    return problems + _percent_problems(table)
+
+
+def _more_problems(table: Mapping[str, Any]) -> list[str]:
+    problems = [
         f'"{key}" must be true or false, not {table[key]!r}'
         for key in _FLAGS
         if key in table and not isinstance(table[key], bool)
@@ -198,7 +203,7 @@ def _problems(table: Mapping[str, Any]) -> list[str]:
         problems.append('"ramp" belongs to action = "hold"')
     if "queue" in table and (not isinstance(table["queue"], str) or not table["queue"].strip()):
         problems.append(f'"queue" must name a table of [review.queues], not {table["queue"]!r}')
-    return problems + _percent_problems(table)
+    return problems
 
 
 def _percent_problems(table: Mapping[str, Any]) -> list[str]:

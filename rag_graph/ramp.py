@@ -4,22 +4,19 @@
     after = 20        # approvals in a row without an edit; 0: off
     percent = 10      # from then on: sent at once, and so many of a hundred looked at afterwards
 
-A topic is a rule with `ramp = true` and a collection that its drafts rest on. At first everything of it is held. After
-`after` approvals in a row a sample is reviewed after sending; one rejection, then or later, and everything is held again
-and counting begins anew.
+A topic is a rule with `ramp = true` and a collection that its drafts rest on. At first everything of it is held.
+After `after` approvals in a row a sample is reviewed after sending; one rejection, then or later, and everything is
+held again and counting begins anew.
 """
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from rag_graph.contracts import Draft, Question
 from rag_graph.policy import Hold, Rules, Sample, Send, Verdict
 
-__all__ = ["OFF", "Outcome", "Ramp", "Standing", "loosened", "standing", "topics"]
-
-Outcome = Literal["approved", "edited", "rejected"]
+__all__ = ["OFF", "Ramp", "Standing", "loosened", "standing", "topics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +46,8 @@ def topics(rule: str, collections: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{rule}/{name}" for name in sorted(set(collections))) or (f"{rule}/",)
 
 
-def standing(outcomes: Iterable[Outcome], ramp: Ramp) -> Standing:
-    """From what reviewers decided on the topic, oldest first.
+def standing(outcomes: Iterable[str], ramp: Ramp) -> Standing:
+    """From what reviewers decided on the topic – approved, edited, rejected – oldest first.
 
     An edit begins the count anew while everything is held. Of what was sent already an edit changes nothing here (the
     message is corrected): only a rejection climbs back.
@@ -69,7 +66,12 @@ def standing(outcomes: Iterable[Outcome], ramp: Ramp) -> Standing:
 
 
 def loosened(
-    verdict: Verdict, question: Question, draft: Draft, rules: Rules, standings: Sequence[Standing], ramp: Ramp
+    verdict: Verdict,
+    question: Question,
+    draft: Draft,
+    rules: Rules,
+    standings: Sequence[Standing],
+    ramp: Ramp,
 ) -> Verdict:
     """`verdict`, or, where every topic of the draft has climbed the ramp, a sample of it.
 

@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -17,7 +17,15 @@ from store.queue import Queue
 from store.schema import questions, review_events, reviews
 from store.text import clean
 
-__all__ = ["Decided", "NewReview", "ReviewEvent", "ReviewRow", "Reviews", "withdraw_pending"]
+__all__ = [
+    "Decided",
+    "NewReview",
+    "ReviewEvent",
+    "ReviewRow",
+    "Reviews",
+    "review_row",
+    "withdraw_pending",
+]
 
 OUTCOMES = frozenset({"approved", "edited", "rejected", "expired"})
 # Ends of a question that leave nothing to decide.
@@ -35,11 +43,16 @@ class NewReview:
     reason: str
     draft: Mapping[str, Any]
     audience: Sequence[str]
+    disposition: str = "hold"
+    later: Mapping[str, float] = field(default_factory=dict)  # steps of the waiting, in seconds from now
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewRow:
-    """`state`: pending, approved, edited, rejected, expired (nobody in time), withdrawn (the question is gone).
+    """`disposition`: hold, two_reviewers (`approved_by` says who has approved this very draft so far), private (the
+    asker sees the draft meanwhile), sample (it was sent already).
+
+    `state`: pending, approved, edited, rejected, expired (nobody in time), withdrawn (the question is gone).
 
     `resumed` means that the waiting graph took the decision.
     """
@@ -60,6 +73,18 @@ class ReviewRow:
     opened_at: datetime
     claimed_at: datetime | None
     decided_at: datetime | None
+    disposition: str = "hold"
+    approved_by: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """How many people have to approve it."""
+        return 2 if self.disposition == "two_reviewers" else 1
+
+    @property
+    def sent(self) -> bool:
+        """Whether the asker had the draft before its review."""
+        return self.disposition == "sample"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +141,7 @@ class Reviews:
                     reason=new.reason,
                     draft=dict(new.draft),
                     audience=list(new.audience),
+                    disposition=new.disposition,
                 )
                 .on_conflict_do_nothing()
                 .returning(reviews)
@@ -123,13 +149,19 @@ class Reviews:
             row = inserted.mappings().one_or_none()
             if row is None:
                 return await self._same(connection, new)
-            review = _review(row)
+            review = review_row(row)
             await _note(connection, review, actor="", action="opened", detail={"reason": new.reason})
-            await connection.execute(
-                update(questions)
-                .where(questions.c.id == new.question_id, questions.c.state.in_(("received", "answering")))
-                .values(state="held")
-            )
+            if not review.sent:
+                await connection.execute(
+                    update(questions)
+                    .where(
+                        questions.c.id == new.question_id, questions.c.state.in_(("received", "answering"))
+                    )
+                    .values(state="held")
+                )
+            if review.state == "pending":
+                for step, seconds in new.later.items():
+                    await self._later(connection, review.id, step, seconds)
         return review
 
     async def find(self, review_id: int) -> ReviewRow | None:
@@ -201,11 +233,20 @@ class Reviews:
         )
 
     async def decide(
-        self, review_id: int, version_hash: str, state: str, by: str, decision: Mapping[str, Any]
+        self,
+        review_id: int,
+        version_hash: str,
+        state: str,
+        by: str,
+        decision: Mapping[str, Any],
+        *,
+        approved: Sequence[str] | None = None,
     ) -> Decided:
         """Decide a pending review on exactly the draft `version_hash`, and store the job `resume` with it.
 
-        Compare-and-set: of any number of clicks at once one is "done". `by` is empty where time decided.
+        Compare-and-set: of any number of clicks at once one is "done". `by` is empty where time decided. `approved`
+        are the earlier approvals that the click was checked against, where two people have to approve: when they are
+        others by now nothing is done, and the outcome is "stale".
         """
         if state not in OUTCOMES:
             raise ValueError(f"{state!r} is no outcome of a review")
@@ -218,6 +259,7 @@ class Reviews:
                     reviews.c.id == review_id,
                     reviews.c.state == "pending",
                     reviews.c.version_hash == version_hash,
+                    *([] if approved is None else [reviews.c.approved_by == list(approved)]),
                 )
                 .values(state=state, decided_by=clean(by), decision=dict(decision), decided_at=func.now())
                 .returning(reviews)
@@ -225,7 +267,7 @@ class Reviews:
             row = decided.mappings().one_or_none()
             if row is None:
                 return await self._too_late(connection, review_id, version_hash)
-            review = _review(row)
+            review = review_row(row)
             await _note(connection, review, actor=by, action=state, detail=decision)
             await self._queue.defer(
                 "resume",
@@ -235,6 +277,38 @@ class Reviews:
             )
             await self._changed(connection, review, state)
         return Decided("done", review)
+
+    async def approve(self, review_id: int, version_hash: str, by: str, approved: Sequence[str]) -> bool:
+        """Note an approval that needs another person's; False where somebody did something meanwhile. The review is
+        free for others to take."""
+        return await self._change(
+            self._unchanged(review_id, version_hash, approved),
+            {"approved_by": [*approved, clean(by)], "claimed_by": None, "claimed_at": None},
+            ("approved_first", by),
+        )
+
+    async def revise(
+        self, review_id: int, version_hash: str, by: str, draft: Mapping[str, Any], revised_hash: str
+    ) -> bool:
+        """Put an edited draft in place of one that needs two people, approved by its editor alone."""
+        return await self._change(
+            self._unchanged(review_id, version_hash, None),
+            {
+                "draft": dict(draft),
+                "version_hash": revised_hash,
+                "approved_by": [clean(by)],
+                "claimed_by": None,
+                "claimed_at": None,
+            },
+            ("revised", by),
+            {"text": draft["text"]},
+        )
+
+    def _unchanged(self, review_id: int, version_hash: str, approved: Sequence[str] | None) -> Any:
+        same = update(reviews).where(
+            reviews.c.id == review_id, reviews.c.state == "pending", reviews.c.version_hash == version_hash
+        )
+        return same if approved is None else same.where(reviews.c.approved_by == list(approved))
 
     async def mark_resumed(self, review_id: int) -> None:
         async with transaction(self._engine) as connection:
@@ -259,12 +333,12 @@ class Reviews:
                 reviews.c.question_id == new.question_id, reviews.c.interrupt_id == new.interrupt_id
             )
         )
-        return _review(found.mappings().one())
+        return review_row(found.mappings().one())
 
     async def _too_late(self, connection: AsyncConnection, review_id: int, version_hash: str) -> Decided:
         found = await connection.execute(select(reviews).where(reviews.c.id == review_id))
         row = found.mappings().one_or_none()
-        review = None if row is None else _review(row)
+        review = None if row is None else review_row(row)
         if review is None or review.state == "withdrawn":
             return Decided("gone", review)
         return Decided("late" if review.state != "pending" else "stale", review)
@@ -282,10 +356,55 @@ class Reviews:
             row = changed.mappings().one_or_none()
             if row is None:
                 return False
-            review = _review(row)
+            review = review_row(row)
             await _note(connection, review, actor=actor, action=action, detail=detail or {})
             await self._changed(connection, review, action)
         return True
+
+    async def saw(self, review_id: int, by: str) -> None:
+        """Write down that a reviewer opened the draft as it is now, the first time they do."""
+        async with transaction(self._engine) as connection:
+            found = await connection.execute(
+                select(reviews).where(reviews.c.id == review_id).with_for_update()
+            )
+            row = found.mappings().one_or_none()
+            if row is None or row["state"] != "pending":
+                return
+            seen = select(review_events.c.id).where(
+                review_events.c.review_id == review_id,
+                review_events.c.action == "saw",
+                review_events.c.actor == clean(by),
+                review_events.c.version_hash == row["version_hash"],
+            )
+            if await connection.scalar(seen) is None:
+                await _note(connection, review_row(row), actor=by, action="saw", detail={})
+
+    async def note(self, review_id: int, action: str, by: str = "") -> bool:
+        """Write down that a step of the waiting was taken, or a choice made: once, and while the review waits."""
+        async with transaction(self._engine) as connection:
+            found = await connection.execute(
+                select(reviews)
+                .where(reviews.c.id == review_id, reviews.c.state == "pending")
+                .with_for_update()
+            )
+            row = found.mappings().one_or_none()
+            taken = select(review_events.c.id).where(
+                review_events.c.review_id == review_id, review_events.c.action == action
+            )
+            if row is None or await connection.scalar(taken) is not None:
+                return False
+            await _note(connection, review_row(row), actor=by, action=action, detail={})
+            await self._changed(connection, review_row(row), action)
+        return True
+
+    async def _later(self, connection: AsyncConnection, review_id: int, step: str, seconds: float) -> None:
+        await self._queue.defer(
+            "patience",
+            {"review_id": review_id, "step": step},
+            lock=f"patience:{review_id}:{step}",
+            connection=connection,
+            schedule_in=seconds,
+        )
 
     async def _changed(self, connection: AsyncConnection, review: ReviewRow, action: str) -> None:
         """With the change itself: pages hear of it, and its cards will be drawn anew."""
@@ -296,7 +415,7 @@ class Reviews:
 
     async def _list(self, query: Select[Any]) -> builtins.list[ReviewRow]:
         async with reading(self._engine) as connection:
-            return [_review(row) for row in (await connection.execute(query)).mappings()]
+            return [review_row(row) for row in (await connection.execute(query)).mappings()]
 
 
 async def withdraw_pending(connection: AsyncConnection, question_id: str, why: str, by: str = "") -> int:
@@ -309,7 +428,7 @@ async def withdraw_pending(connection: AsyncConnection, question_id: str, why: s
     )
     rows = closed.mappings().all()
     for row in rows:
-        await _note(connection, _review(row), actor=by, action="withdrawn", detail={"why": why})
+        await _note(connection, review_row(row), actor=by, action="withdrawn", detail={"why": why})
     return len(rows)
 
 
@@ -327,5 +446,6 @@ async def _note(
     )
 
 
-def _review(row: Mapping[Any, Any]) -> ReviewRow:
-    return ReviewRow(**{**row, "audience": tuple(row["audience"])})
+def review_row(row: Mapping[Any, Any]) -> ReviewRow:
+    lists = {"audience": tuple(row["audience"]), "approved_by": tuple(row["approved_by"])}
+    return ReviewRow(**{**row, **lists})

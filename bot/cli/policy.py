@@ -8,8 +8,10 @@ import typer
 from bot.app import App
 from bot.ask import readers
 from bot.cli.session import Home, Json, dump, opened, run
+from bot.verifying import of_verified
 from rag_graph.contracts import Draft, Question
 from rag_graph.policy import decide
+from rag_graph.reuse import RULE
 from store.conversations import ConversationRow, QuestionRow
 from store.reviews import ReviewRow
 
@@ -26,7 +28,8 @@ def _group() -> None:
 def replay(home: Home = None, last: Last = 200, as_json: Json = False) -> None:
     """Decide past answers again by the rules in force, and list those that would take another way.
 
-    Each answer's stored run says which rule decided it then. Nothing is changed and nobody is told.
+    Beside each stands which rule decided then, and which does now. Answers that a signed one gave again are left out,
+    and the trust ramp, which depends on reviews, is not applied. Nothing is changed and nobody is told.
     """
 
     async def work() -> None:
@@ -37,9 +40,9 @@ def replay(home: Home = None, last: Last = 200, as_json: Json = False) -> None:
             dump({"questions": len(rows), "changed": changed})
             return
         for row in changed:
-            typer.echo(
-                f"{row['question_id']}  {row['then']} → {row['now']} ({row['rule'] or 'no rule'})  {row['text']}"
-            )
+            then = f"{row['then']} ({row['then_rule'] or 'default'})"
+            now = f"{row['now']} ({row['rule'] or 'default'})"
+            typer.echo(f"{row['question_id']}  {then} → {now}  {row['text']}")
         typer.echo(
             f"{len(changed)} of {len(rows)} answers would take another way under the rules as they are now."
         )
@@ -51,12 +54,17 @@ async def _replayed(app: App, last: int) -> list[dict[str, Any]]:
     """Every drafted answer of the last questions: how it went out then, and what the rules say now."""
     replayed = []
     for row in await app.store.conversations.latest(last):
-        reviews = await app.store.reviews.for_question(row.id)
+        every = await app.store.reviews.for_question(row.id)
+        reviews = [
+            review for review in every if of_verified(review) is None
+        ]  # of its draft, not a later second look
         conversation = await app.store.conversations.get(row.conversation_id)
         made = _reviewed(reviews[0]) if reviews else await _sent(app, row, conversation)
         if made is None:
             continue
         execution = await app.store.runs.latest(row.id)
+        if execution is not None and execution.rule == RULE:
+            continue  # a signed answer was used again: no rule was asked about a draft
         question = Question(
             row.id, row.conversation_id, row.text, row.language, row.asker, (),
             conversation.channel, conversation.private,
@@ -67,7 +75,8 @@ async def _replayed(app: App, last: int) -> list[dict[str, Any]]:
             {
                 "question_id": row.id,
                 "text": row.text,
-                "then": "hold" if reviews else "send",
+                "then": reviews[0].disposition if reviews else "send",
+                "then_rule": reviews[0].reason if reviews else execution.rule if execution else "",
                 "now": verdict.disposition,
                 "rule": verdict.rule,
                 "reason": verdict.reason,

@@ -1,6 +1,9 @@
 """`signoff reviews …`: the reviewer's desk in a terminal."""
 
+import json
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,12 +13,14 @@ from rich.table import Table
 
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run, see_through
-from bot.messages import Action
+from bot.exporting import audit, export
+from bot.messages import REASONS, Action
 from bot.review import Acted
 from store.reviews import ReviewRow
 
 cli = typer.Typer(
-    help="Held drafts: list, show, claim, release, reassign, approve, edit, reject.", no_args_is_help=True
+    help="Held drafts: list, show, claim, release, reassign, approve, edit, reject; export, audit.",
+    no_args_is_help=True,
 )
 
 As = Annotated[str, typer.Option("--as", help="Who decides; must be on the list of reviewers.")]
@@ -110,16 +115,54 @@ def edit(
 def reject(
     review_id: int,
     home: Home = None,
-    reason: Annotated[
-        str, typer.Option(help="wrong_document, out_of_date, incomplete, should_not_be_answered or other.")
-    ] = "other",
+    reason: Annotated[str, typer.Option(help=f"{', '.join(REASONS[:-1])} or {REASONS[-1]}.")] = "other",
     hint: Annotated[str, typer.Option(help="What to look for instead; goes back to retrieval.")] = "",
     question: Annotated[str, typer.Option(help="A better question, answered instead.")] = "",
     who: As = REVIEWER,
     as_json: Json = False,
 ) -> None:
     """Send the draft back: with a hint or a better question to retrieval, with neither for good."""
+    if reason not in REASONS:
+        raise CommandFailed(f"{reason!r} is no reason; the reasons are {', '.join(REASONS)}.")
     _act(home, review_id, who, as_json, verb="reject", reason=reason, hint=hint, question=question)
+
+
+Days = Annotated[float, typer.Option("--days", min=0, help="How far back to look.")]
+
+
+@cli.command("export")
+def export_set(
+    folder: Annotated[Path, typer.Argument(help="Where to write queries.jsonl, corpus.jsonl and qrels.tsv.")],
+    home: Home = None,
+    days: Days = 365,
+    as_json: Json = False,
+) -> None:
+    """Every review as a test: signed answers as gold, rejected drafts as what must not be said again.
+
+    `signoff eval answers FOLDER --compare . OTHER.toml` replays them against other settings. Nobody is named in it.
+    """
+
+    async def work() -> None:
+        async with opened(home) as app:
+            count = await export(app.store, datetime.now(UTC) - timedelta(days=days), folder)
+        if as_json:
+            dump({"folder": str(folder), "questions": count})
+        else:
+            typer.echo(f"{count} questions written to {folder}. Replay them: signoff eval answers {folder}")
+
+    run(work())
+
+
+@cli.command("audit")
+def print_audit(home: Home = None, days: Days = 90) -> None:
+    """Who saw, claimed and decided what, when, on which draft: one line of JSON each, in order."""
+
+    async def work() -> None:
+        async with opened(home) as app:
+            async for line in audit(app.store, datetime.now(UTC) - timedelta(days=days)):
+                typer.echo(json.dumps(line, ensure_ascii=False))
+
+    run(work())
 
 
 def _act(home: Any, review_id: int, who: str, as_json: bool, **fields: Any) -> None:

@@ -16,7 +16,7 @@ from bot.feishu.events import Clicked, clicked
 from bot.feishu.markdown import Json, pages, units
 from bot.feishu.render import card, said, small
 from bot.feishu.send import FeishuHouse
-from bot.messages import Action, Change, NotTaken, Reply
+from bot.messages import CHOICES, Action, Change, NotTaken, Reply
 from bot.review import Acted
 from store.conversations import TERMINAL, QuestionRow
 from store.deliveries import NewDelivery
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 EDIT_LETTERS = 4_000  # what four or five inputs hold; longer drafts are corrected by answering the card
-GOOD = frozenset({"done", "claimed", "released", "reassigned"})
 
 Answer = Mapping[str, Any]
 
@@ -59,6 +58,7 @@ class Clicks:
             "person": self._person,
             "share": self._share,
             "again": self._again,
+            **{f"choice:{choice}": self._choose for choice in CHOICES},
         }
 
     async def take(self, body: Mapping[str, Any]) -> Answer:
@@ -110,7 +110,7 @@ class Clicks:
         by = (review.decided_by or review.claimed_by or "") if review else ""
         who = (await self._house.setting({by})).name(by) if by else ""
         text = self._words(self._language, f"review.{acted.key}", state=state, who=who)
-        toast = _toast(text, "success" if acted.key in GOOD else "warning")
+        toast = _toast(text, "success" if acted.changed else "warning")
         return {**toast, **_closed(text)} if close else toast
 
     async def _open(self, click: Clicked) -> Answer:
@@ -119,6 +119,7 @@ class Clicks:
         key = await self._unreadable(click, review)
         if key or review is None:
             return await self._outcome(Acted(key or "gone", review))
+        await self._app.store.reviews.saw(review.id, f"feishu:{click.user}")
         shown = await self._form(click.do, review)
         self._later(self._hand_over(click, shown))
         return self._toast("feishu.sent_directly", "info")
@@ -172,11 +173,10 @@ class Clicks:
         return await self._outcome(acted, close=True)
 
     async def _rejected(self, click: Clicked) -> Answer:
-        reason = self._words(self._language, f"slack.reject.{click.form['reason']}")
         acted = await self._act(
             click,
             "reject",
-            reason=reason,
+            reason=click.form["reason"],
             hint=click.form.get("hint", ""),
             question=click.form.get("question", ""),
         )
@@ -258,6 +258,12 @@ class Clicks:
         if outcome == "asked":
             return self._toast("feishu.asked_again")
         return self._toast(f"slack.again_{outcome}", "warning")
+
+    async def _choose(self, click: Clicked) -> Answer:
+        """What the asker chooses after a time-out."""
+        choice = click.do.partition(":")[2]
+        became = await self._app.patience.choose(str(click.value["question"]), f"feishu:{click.user}", choice)
+        return self._toast(f"patience.{became}", "success" if became.startswith("chose") else "warning")
 
     async def _person(self, click: Clicked) -> Answer:
         """Pass a question on to the review channels, once."""

@@ -276,6 +276,7 @@ class FeishuHouse:
 
     async def _rendered(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> list[Json]:
         people = {str(reply.meta[key]) for key in PEOPLE if reply.meta.get(key)}
+        people |= set(reply.meta.get("approved_by", ()))
         people |= {str((reply.meta.get("nearest") or {}).get("signed_by") or "")} - {""}
         if reply.kind == "card":
             platform, where, *_ = f"{reply.meta['conversation_id']}:".split(":")

@@ -51,6 +51,7 @@ class Clicks:
         bolt.action("person")(self._person)
         bolt.action("share")(self._share)
         bolt.action(AGAIN)(self._again)
+        bolt.action(re.compile(r"^choice:(wait|peek|person)$"))(self._choose)
 
     # --- reviews
 
@@ -103,6 +104,7 @@ class Clicks:
         if review is None:
             view = views.sentence(setting, self._language, problem)
         else:
+            await self._app.store.reviews.saw(review.id, f"slack:{body['user']['id']}")
             view = await self._view(action["action_id"].split(":")[1], review)
         await self._update(shown, view)
 
@@ -148,9 +150,7 @@ class Clicks:
 
     async def _rejected(self, ack: Any, body: Body) -> None:
         values = body["view"]["state"]["values"]
-        reason = self._words(
-            self._language, f"slack.reject.{values['reason']['reason']['selected_option']['value']}"
-        )
+        reason = values["reason"]["reason"]["selected_option"]["value"]
         hint = values["hint"]["hint"].get("value") or ""
         question = values["question"]["question"].get("value") or ""
         handle = body["view"]["private_metadata"]
@@ -282,6 +282,16 @@ class Clicks:
         await ack()
         if became != "asked":
             self._later(self._answer(body, self._words(self._language, f"slack.again_{became}")))
+
+    async def _choose(self, ack: Any, body: Body) -> None:
+        """What the asker chooses after a time-out."""
+        question = await self._own(body)
+        became = "forbidden"
+        if question is not None:
+            choice = body["actions"][0]["action_id"].split(":")[1]
+            became = await self._app.patience.choose(question.id, question.asker, choice)
+        await ack()
+        self._later(self._answer(body, self._words(self._language, f"patience.{became}")))
 
     async def _share(self, ack: Any, body: Body) -> None:
         """Show a private answer to a channel, where everybody there may read every document it cites."""

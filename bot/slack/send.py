@@ -236,6 +236,7 @@ class SlackHouse:
 
     async def _rendered(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> list[Message]:
         people = {str(reply.meta[key]) for key in PEOPLE if reply.meta.get(key)}
+        people |= set(reply.meta.get("approved_by", ()))
         people |= {str((reply.meta.get("nearest") or {}).get("signed_by") or "")} - {""}
         if reply.kind == "card":
             link, channel = await self._link(str(reply.meta["conversation_id"]))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bot.messages import Reply
+from bot.messages import REASONS, Reply
 from bot.slack.cards import support
 from bot.slack.render import Setting, actions, button, context, plain, said, source_line
 from bot.slack.richtext import Json, pages, units
@@ -14,7 +14,6 @@ INPUT = 3_000  # characters of a plain_text_input
 PART = 2_800  # what is put into one, so that there is room to write
 VIEW_BLOCKS = 100
 VIEW_ROOM = 40_000
-REASONS = ("wrong", "incomplete", "sources", "should_not")
 FEEDBACK = ("wrong", "incomplete", "outdated", "off")
 
 
@@ -104,7 +103,7 @@ def split(text: str) -> list[str]:
 
 def reject(handle: str, setting: Setting, language: str) -> Json:
     words = setting.words
-    reasons = [_option(words(language, f"slack.reject.{name}"), name) for name in REASONS]
+    reasons = [_option(words(language, f"review.reasons.{name}"), name) for name in REASONS]
     blocks = [
         _input(
             "reason", words(language, "slack.reject.reason"), {"type": "static_select", "options": reasons}

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from bot.messages import Change, Incoming, Reply
+from bot.messages import CHOICES, Change, Incoming, Reply
 from bot.web import views
 from bot.web.door import Handler, Site, by_htmx, field, needs, posted, seen
 from bot.web.pages import NONCE, Said
@@ -163,7 +163,23 @@ async def person(request: Request, site: Site) -> Response:
     return await _changed(request, site, form, conversation)
 
 
+async def choose(request: Request, site: Site) -> Response:
+    """What the asker chooses after a time-out."""
+    form = await posted(request)
+    question, conversation = await _own(request, site)
+    if field(form, "choice") not in CHOICES:
+        raise HTTPException(400, "form")
+    became = await site.app.patience.choose(question.id, question.asker, field(form, "choice"))
+    await _tell(site, conversation.id, question.id)
+    if by_htmx(request):
+        reader = site.pages.reader(request)
+        said = Said(reader.words(f"patience.{became}"), "good" if became.startswith("chose") else "bad")
+        return await _answer_in_thread(request, site, form, said=said)
+    return await _changed(request, site, form, conversation)
+
+
 VERBS = {
+    "choose": choose,
     "edit": edit,
     "delete": delete,
     "stop": delete,  # what is not answered yet is withdrawn: nothing is sent

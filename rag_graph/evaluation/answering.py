@@ -31,6 +31,7 @@ class _Row:
     ms: float
     contained: bool
     judged: bool | None
+    repeated: bool  # it says again what a reviewer rejected
 
 
 def contains(answer: str, accepted: tuple[str, ...]) -> bool:
@@ -52,11 +53,12 @@ async def answers(
 ) -> tuple[list[Result], list[dict[str, Any]]]:
     """The set's figures by type, and a row for each answer that people may judge.
 
-    An unanswerable question is right when it is declined; the others when they contain an accepted answer. Citation
+    An unanswerable question is right when it is declined; the others when they contain an accepted answer, and where
+    there is none, when they do not say again what a reviewer rejected ("rejected": [text…]). Citation
     precision is the share of cited documents that are gold, recall that of gold ones cited, both over what was
     answered.
     """
-    asked = [query for query in chosen.queries if query.get("answer")]
+    asked = [query for query in chosen.queries if query.get("answer") or query.get("rejected")]
     if not asked:
         raise SetUnusable(f"{chosen.name} has no answers to compare with.")
     graph = build_question_graph()
@@ -89,11 +91,12 @@ async def _answered(
     state = await graph.ainvoke(initial(question, history), context=deps)
     ms = 1_000 * (time.perf_counter() - began)
     draft = Draft.from_json(state["answer"])
-    accepted = tuple(query["answer"])
+    accepted = tuple(query.get("answer") or ())
     answerable = query.get("type") != "unanswerable"
-    contained = contains(draft.text, accepted) if answerable else draft.kind == "declined"
+    repeated = contains(draft.text, tuple(query.get("rejected") or ()))
+    contained = _right(draft, accepted, repeated=repeated) if answerable else draft.kind == "declined"
     judged = None
-    if judge is not None and answerable:
+    if judge is not None and answerable and accepted:
         judged = draft.kind != "declined" and await judge(query["text"], accepted, draft.text)
     return _Row(
         query,
@@ -105,7 +108,12 @@ async def _answered(
         ms,
         contained,
         judged,
+        repeated,
     )
+
+
+def _right(draft: Draft, accepted: tuple[str, ...], *, repeated: bool) -> bool:
+    return contains(draft.text, accepted) if accepted else not repeated
 
 
 def _figures(rows: list[_Row]) -> dict[str, float]:
@@ -119,6 +127,9 @@ def _figures(rows: list[_Row]) -> dict[str, float]:
         "prompt tokens": _mean([row.tokens.get("prompt", 0) for row in rows]),
         "completion tokens": _mean([row.tokens.get("completion", 0) for row in rows]),
     }
+    refused = [row for row in rows if row.query.get("rejected")]
+    if refused:
+        figures["says a rejected draft again"] = share([row.repeated for row in refused])
     if judged := [row.judged for row in rows if row.judged is not None]:
         figures["right by the judge"] = share(judged)
     return figures | {f"ms {name}": value for name, value in percentiles([row.ms for row in rows]).items()}
@@ -133,7 +144,7 @@ def _told(row: _Row) -> dict[str, Any]:
     return {
         "id": row.query["id"],
         "question": row.query["text"],
-        "accepted": " | ".join(row.query["answer"]),
+        "accepted": " | ".join(row.query.get("answer") or ()),
         "answer": row.draft.text,
         "kind": row.draft.kind,
         "searched": " | ".join(row.searched),

@@ -118,10 +118,10 @@ async def test_a_better_question_is_the_one_that_is_answered(desk: Desk) -> None
 async def test_a_rejection_without_a_way_on_declines(desk: Desk) -> None:
     """No hint and no question: it should not be answered."""
     held = await desk.ask(PENALTY)
-    outcome = await desk.resume(held.interrupt_id, reject(reason="should_not_be_answered"))
+    outcome = await desk.resume(held.interrupt_id, reject(reason="should_not_answer"))
     assert outcome.status == "declined"
     assert outcome.review_status == "rejected"
-    assert outcome.reason == "should_not_be_answered"
+    assert outcome.reason == "should_not_answer"
     assert len(desk.pen.drafted) == 1
 
 

@@ -105,7 +105,7 @@ async def test_trap_33_a_form_that_was_sent_is_over(feishu: Scene) -> None:
     _, card = await feishu.held()
     await feishu.driver.click("rena", "review", card.id, "reject")
     await feishu.until_form("rena", "Hint")
-    await feishu.driver.submit("rena", reason="should_not")
+    await feishu.driver.submit("rena", reason="should_not_answer")
     form = await feishu.driver.form("rena")
     assert form is not None
     assert (form.fields, form.buttons) == ((), frozenset())

@@ -343,7 +343,7 @@ async def test_gaps_and_numbers_are_what_happened(team: Team) -> None:
     _, card = await team.held()
     await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:reject")
     await team.slack.until(lambda: _modal_with(team, "U0REV", "Hint"))
-    await team.slack.submit("U0REV", reason="sources")
+    await team.slack.submit("U0REV", reason="wrong_document")
     ts = await team.asked()
     (answer,) = await team.answers("C0GEN", ts)
     await team.slack.click("U0ADA", "C0GEN", answer["ts"], "feedback", pick="negative")

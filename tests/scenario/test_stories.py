@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
+from sqlalchemy import text
 
+from store.database import transaction
 from tests.emulators.feishu.client import StandIn as FeishuStandIn
 from tests.emulators.slack.client import StandIn as SlackStandIn
 from tests.scenario.driver import CONTRACT, LEAVE, Driver, Scene
@@ -146,3 +148,49 @@ async def test_what_is_asked_directly_is_answered_directly(here: Scene) -> None:
     """In direct messages nobody has to be mentioned."""
     await here.asked(LEAVE, where="direct")
     await here.until_seen("ada", "direct", "15 days of annual leave")
+
+
+async def test_after_the_time_out_the_asker_chooses(here: Scene) -> None:
+    """The thread says so and offers what may be chosen; only the asker's click counts, the review goes on, and the
+    review channel is asked for a person."""
+    message, _ = await here.held()
+    review = await here.review()
+    await waited(here, review.id)
+    told = await here.until_seen("ada", "general", "没有人按时审核", thread=message)
+    assert {"choice:wait", "choice:person"} <= told.buttons
+    assert "choice:peek" not in told.buttons
+    await here.driver.click("lin", "general", told.id, "choice:person")
+    await here.quiet()
+    assert "chose_person" not in [event.action for event in await here.app.store.reviews.events(review.id)]
+    await here.driver.click("ada", "general", told.id, "choice:person")
+    await here.until_seen("rena", "review", "would like a person to answer")
+
+    async def over() -> bool:
+        shown = await here.driver.see("ada", "general")
+        return not any("choice:person" in seen.buttons for seen in shown)
+
+    await here.until(over)
+    assert (await here.review()).state == "pending"
+
+
+async def test_two_people_let_it_go(here: Scene) -> None:
+    """The card says that two have to approve, and who has; the first approval sends nothing, the second does."""
+    message, _ = await here.held()
+    review = await here.review()
+    async with transaction(here.app.store.database.engine) as connection:
+        await connection.execute(text("UPDATE reviews SET disposition = 'two_reviewers'"))
+    await here.app.store.queue.defer("redraw", {"review_id": review.id}, lock=f"card:{review.id}")
+    card = await here.until_seen("rena", "review", "Two people have to approve this.")
+    await here.driver.click("rena", "review", card.id, "approve")
+    await here.until_seen("rena", "review", "one more is needed")
+    card = await here.until_seen("rolf", "review", "rena has approved this")
+    assert not any("45 日内" in seen.text for seen in await here.answers("general", message))
+    await here.driver.click("rolf", "review", card.id, "approve")
+    await here.until_seen("ada", "general", "45 日内", thread=message)
+
+
+async def waited(here: Scene, review_id: int) -> None:
+    """A day goes by, and the job whose time has come runs."""
+    async with transaction(here.app.store.database.engine) as connection:
+        await connection.execute(text("UPDATE reviews SET opened_at = opened_at - interval '1 day'"))
+    await here.app.patience.step(review_id, "timed_out")

@@ -40,7 +40,7 @@ SHORT = {"a": "approved", "e": "edited", "r": "rejected"}
 )
 def test_where_a_topic_stands(decided: str, expected: Standing) -> None:
     """From the decisions in order, and from nothing else."""
-    assert standing([SHORT[letter] for letter in decided], RAMP) == expected  # type: ignore[misc]
+    assert standing([SHORT[letter] for letter in decided], RAMP) == expected
 
 
 def test_a_ramp_that_is_off_never_loosens() -> None:
