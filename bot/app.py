@@ -6,7 +6,6 @@ Its defaults are production; a test calls `open_app` too and replaces any one pa
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 
 from bot import jobs
 from bot.admin import Admin
@@ -15,13 +14,14 @@ from bot.cards import Cards
 from bot.deciders import Deciders
 from bot.deliver import Alerts, Deliverer
 from bot.erasing import Erasing
-from bot.graphs import Graphs, thread_id
+from bot.graphs import Graphs
 from bot.limits import Pace
 from bot.messages import Platform
 from bot.outbox import Outbox
 from bot.review import Reviewing
 from bot.rows import Rows
 from bot.settings import Settings, SettingsError
+from bot.upkeep import Upkeep
 from bot.words import Words
 from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
@@ -53,32 +53,13 @@ class App:
     reviewing: Reviewing
     erasing: Erasing
     admin: Admin
+    upkeep: Upkeep
     # By name: why it cannot work just now, "" when all is well. /readyz asks.
     health: dict[str, Callable[[], str]] = field(default_factory=dict)
 
     async def warm_up(self) -> None:
         """Load what the first question would wait for: the local model and the Chinese dictionary."""
         await self.store.search.search("签发 sign off", ["everyone"], top_k=1)
-
-    async def prune(self) -> int:
-        """Delete what its retention has passed; returns the number of question threads cleared.
-        Pending reviews survive whatever their age."""
-        now = datetime.now(UTC)
-        kept = self.settings.retention
-        await self.reviewing.expire(self.settings.review.hard_limit_hours)
-        await self.store.switches.sweep("aside:", now - timedelta(days=kept.checkpoints_days))
-        await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
-        for review_id in await self.cards.ageing(now):
-            await self.store.queue.defer("renew", {"review_id": review_id}, lock=f"card:{review_id}")
-        await self.store.arrivals.sweep(now - timedelta(hours=kept.inbox_hours))
-        for kind in ("file", "edit"):
-            await self.store.kept.sweep(kind, now - timedelta(hours=kept.inbox_hours))
-        await self.store.queue.sweep(int(kept.inbox_hours))
-        await self.store.erasure.old_words(now - timedelta(days=kept.runs_days))
-        finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
-        threads = [thread_id(row.conversation_id, row.id) for row in finished]
-        await self.store.database.delete_checkpoints(threads)
-        return len(threads)
 
 
 @dataclass(frozen=True)
@@ -158,6 +139,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             reviewers=frozenset(settings.review.reviewers),
             allow_own=settings.review.allow_own,
         )
+        reviewing = Reviewing(store, graphs, asking, deciders=deciders)
         app = App(
             settings=settings,
             words=words,
@@ -168,11 +150,16 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             outbox=Outbox(store, deliverer),
             asking=asking,
             cards=cards,
-            reviewing=Reviewing(store, graphs, asking, deciders=deciders),
+            reviewing=reviewing,
             erasing=Erasing(store, graphs),
             admin=Admin(store, embedder, settings),
+            upkeep=Upkeep(store, reviewing, cards, settings),
         )
-        jobs.register(store.queue, app)
+        jobs.register_answering(store.queue, asking, app.erasing)
+        jobs.register_reviews(store.queue, reviewing, cards)
+        jobs.register_sending(store.queue, asking, app.outbox)
+        jobs.register_documents(store.queue, app.admin, store.documents)
+        jobs.register_upkeep(store.queue, app.upkeep)
         yield app
 
 

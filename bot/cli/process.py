@@ -310,7 +310,7 @@ def prune(
     async def work() -> None:
         async with opened(home) as app:
             if not person and not thread:
-                typer.echo(f"Cleared the checkpoints of {await app.prune()} finished questions.")
+                typer.echo(f"Cleared the checkpoints of {await app.upkeep.prune()} finished questions.")
                 return
             erased = await (app.erasing.person(person) if person else app.erasing.thread(thread))
             if not await see_through(app, ["answers"], lambda: app.erasing.finished(erased), seconds=120):

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from bot.doctor import Finding
+from bot.findings import Finding
 from bot.feishu.calls import SCOPES, NoToken, Refused
 from bot.feishu.people import Unknown
 from bot.feishu.send import FeishuHouse

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
-from bot.doctor import Finding
+from bot.findings import Finding
 from bot.messages import NotTaken
 from bot.slack.people import Unknown
 from bot.slack.send import SlackHouse
