@@ -88,11 +88,11 @@ def read(name: str) -> tuple[PublicSet, list[Part]]:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """An embedded Postgres for the length of the benchmark; its URL."""
+def server(home: Path | None = None) -> Iterator[str]:
+    """An embedded Postgres for the length of the benchmark, its data kept in `home` if given; its URL."""
     with tempfile.TemporaryDirectory(prefix="signoff-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        postgres = EmbeddedPostgres(Path(folder) / "home")
+        postgres = EmbeddedPostgres(home or Path(folder) / "home")
         yield postgres.start()
         postgres.stop()
 
