@@ -1,6 +1,6 @@
 """The shapes that cross a platform's boundary. Leaf vocabulary: every house translates to and from these."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -53,6 +53,9 @@ class Action:
     question: str = ""
     to: str = ""
 
+
+# Why a draft is rejected (`Action.reason`, words in `review.reasons`); a command line may say it in words of its own.
+REASONS = ("wrong_document", "out_of_date", "incomplete", "should_not_answer", "other")
 
 # What a reader may do with a reply: `meta["actions"]` lists it, `meta["question_id"]` says with which question. A house
 # draws a button for each that it knows and hands the click to `Asking.again(question id, clicker's principal)`; it is
@@ -131,6 +134,14 @@ class Platform(Protocol):
         ...
 
     async def progress(self, address: Mapping[str, Any], progress: Progress) -> None: ...
+
+
+class Membership(Protocol):
+    """A house whose channels have members implements this as well: who has left the review channels decides no more."""
+
+    async def inside(self, principal: str, channels: Sequence[str]) -> bool:
+        """Whether somebody is in one of these channels, by the platform's ids; False where it does not say."""
+        ...
 
 
 class Directory(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from bot.ask import Asking, as_question
+from bot.cards import narrowed
 from bot.deciders import Deciders
 from bot.graphs import Graphs
 from bot.messages import Action
@@ -26,7 +27,8 @@ class Acted:
     """What became of a click. `key` names the sentence for the clicker (`review.<key>` in the words files);
     every click gets one, also a late or forbidden one."""
 
-    # done | claimed | released | reassigned | late | stale | gone | forbidden | own | unlinked | no_reviewer | empty
+    # done | claimed | released | reassigned | late | stale | gone | forbidden | own | unlinked | no_reviewer | empty;
+    # of `look` also open | narrowed
     key: str
     review: ReviewRow | None
 
@@ -62,8 +64,33 @@ class Reviewing:
         return await self._carry_out(action, review, question.asker)
 
     async def reviewer(self, principal: str) -> bool:
-        """Whether this person, under any of their linked identities, is on the list of reviewers."""
-        return await self._deciders.listed(principal)
+        """Whether this person, under any of their linked identities, is on the list of reviewers and still in the
+        review channel."""
+        return await self._deciders.present(principal) and await self._deciders.listed(principal)
+
+    async def look(self, review_id: int, version_hash: str, actor: str) -> Acted:
+        """The review for one reviewer who opens it: its key is "open" where they may read the draft and decide on it,
+        else what keeps them from it."""
+        review = await self._store.reviews.find(review_id)
+        key = "open"
+        if not await self.reviewer(actor):
+            key = "forbidden"
+        elif review is None or review.state == "withdrawn":
+            key = "gone"
+        elif review.state != "pending":
+            key = "late"
+        elif review.version_hash != version_hash:
+            key = "stale"
+        elif await narrowed(self._store, review):
+            key = "narrowed"
+        return Acted(key, review)
+
+    async def others(self, review_id: int) -> list[str]:
+        """The reviewers to whom a review can be passed on, as their list names them."""
+        review = await self._store.reviews.get(review_id)
+        question = await self._store.conversations.question(review.question_id)
+        listed = self._deciders.reviewers
+        return [who for who in listed if who not in (question.asker, review.claimed_by)]
 
     async def _carry_out(self, action: Action, review: ReviewRow, asker: str) -> Acted:
         if action.verb == "claim":

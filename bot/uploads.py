@@ -98,7 +98,7 @@ class Uploads:
             step = self._words(self._language, f"web.documents.steps.{progress['step']}")
             done, of = progress["done"], progress["of"]
             reading = self._words(
-                self._language, "slack.kb.add_reading", name=name, step=step, done=done, of=of
+                self._language, "chat.kb.add_reading", name=name, step=step, done=done, of=of
             )
             await self._redraw(file, person, reading)
         await self._look_later(version, file, person, collection)
@@ -122,12 +122,10 @@ class Uploads:
         begins = "\n".join(chunk.text for chunk in chunks[:PREVIEW_CHUNKS])[:PREVIEW_LETTERS]
         quoted = "\n".join(f"> {line}" for line in begins.splitlines())
         done = self._words(
-            self._language, "slack.kb.add_done", name=title, chunks=row.chunk_count, collection=collection
+            self._language, "chat.kb.add_done", name=title, chunks=row.chunk_count, collection=collection
         )
         if row.number > 1 and row.changes:
-            done += " " + self._words(
-                self._language, "slack.kb.add_changed", number=row.number, **row.changes
-            )
+            done += " " + self._words(self._language, "chat.kb.add_changed", number=row.number, **row.changes)
         return f"{done}\n\n{quoted}"
 
     def _failure(self, code: str, name: str, detail: str) -> str:
@@ -137,7 +135,7 @@ class Uploads:
         return f"{what} {self._words(self._language, f'ingest.{key}.remedy')}"
 
     async def _tell(self, file: Mapping[str, Any], person: str, key: str, **values: object) -> None:
-        await self._say(file, person, self._words(self._language, f"slack.kb.{key}", **values))
+        await self._say(file, person, self._words(self._language, f"chat.kb.{key}", **values))
 
     async def _say(self, file: Mapping[str, Any], person: str, text: str) -> DeliveryRow:
         return await self._app.deliverer.deliver(

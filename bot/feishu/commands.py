@@ -68,10 +68,10 @@ class Commands:
         words = [f"feishu:{heard.chat}" if word == "here" else word for word in words]
         known, person = self.table.commands.get(command.lower()), f"feishu:{heard.user}"
         if known is None:
-            unknown = self._words(self._language, "slack.kb.unknown")
+            unknown = self._words(self._language, "chat.kb.unknown")
             text = f"{unknown}\n{await self.table.commands['help'].run(person, [])}"
         elif known.admin and not await self._is_admin(heard.user):
-            text = self._words(self._language, "slack.kb.forbidden")
+            text = self._words(self._language, "chat.kb.forbidden")
         elif command.lower() == "add":
             text = await self._add(heard, words)
         else:
@@ -97,7 +97,7 @@ class Commands:
         """Remember what was handed in; what becomes of it "/kb add" says."""
         if not await self._is_admin(heard.user):
             if heard.direct:
-                await self._tell(heard, self._words(self._language, "slack.kb.forbidden"))
+                await self._tell(heard, self._words(self._language, "chat.kb.forbidden"))
             return
         for file in heard.files:
             data = {**file, "message": heard.message}
@@ -164,7 +164,7 @@ class Commands:
             self._words(self._language, "feishu.card.send_edit"), "edit:confirm", "primary", **owner
         )
         first, *more = pages(units(heard.text), CORRECTION_BYTES)
-        note = self._words(self._language, "slack.only_beginning") if more else ""
+        note = self._words(self._language, "chat.only_beginning") if more else ""
         title = self._words(self._language, "feishu.card.confirm_edit", reference=meta["review_id"])
         shown = card([*first, *(said(note) if note else []), *row([send])], title, title)
         address = {

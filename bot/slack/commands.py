@@ -44,7 +44,7 @@ class Commands:
         bolt.view("kb:add")(self._added)
 
     def _say(self, key: str, **values: object) -> str:
-        return self._words(self._language, f"slack.{key}", **values)
+        return self._words(self._language, f"chat.{key}", **values)
 
     # --- /ask
 
@@ -52,13 +52,14 @@ class Commands:
         """A private question: answered where only its author sees it, or by direct message when a person decides."""
         text = decode(str(body.get("text") or ""))
         user, channel = body["user_id"], body["channel_id"]
+        language = language_of(text) if text else self._language
         refusal = await self._house.people.refusal(user, (body["team_id"],))
         if refusal:
-            await ack(self._say("guests" if refusal != "unknown" else "unknown_person"))
+            key = "guests" if refusal != "unknown" else "unknown_person"
+            await ack(self._words(language, f"chat.{key}"))
             return
-        language = language_of(text) if text else self._language
         if not text:
-            await ack(self._words(language, "slack.ask_usage"))
+            await ack(self._words(language, "chat.ask_usage"))
             return
         await self._app.asking.accept(
             Incoming(
@@ -83,7 +84,7 @@ class Commands:
                 },
             )
         )
-        await ack(self._words(language, "slack.ask_started"))
+        await ack(self._words(language, "chat.ask_started"))
 
     # --- /kb
 

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.messages import Action
+from bot.messages import REASONS, Action
 from bot.review import Acted
 from bot.web import desk_views, views
-from bot.web.desk_views import REASONS, Asked
+from bot.web.desk_views import Asked
 from bot.web.door import Site, by_htmx, feed, field, needs, posted, seen
 from bot.web.pages import Block, Said
 from bot.web.people import PLATFORM
@@ -92,8 +92,8 @@ def _said(acted: Acted, reader: views.Reader, to: str) -> Said:
     if acted.key == "hidden":
         return Said(reader.t("review.hidden_click"), "bad")
     if review is not None and acted.key == "late" and review.state == "pending":
-        who = reader.name(review.claimed_by) if review.claimed_by else reader.t("review.nobody")
-        return Said(reader.t("review.late_claim", who=who), "bad")
+        key = "late_claim" if review.claimed_by else "late_release"
+        return Said(reader.words(f"review.{key}", who=reader.name(review.claimed_by or "")), "bad")
     if review is not None and acted.key in ("reassigned", "no_reviewer"):
         who = reader.name(to if acted.key == "no_reviewer" else review.claimed_by or "")
         return Said(reader.words(f"review.{acted.key}", who=who), "good" if acted.changed else "bad")

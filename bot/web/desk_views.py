@@ -9,13 +9,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bot.messages import REASONS
 from bot.web.render import Cite, excerpt, markdown
 from bot.web.views import PRIVATE, Reader, Source, source
 from rag_graph.contracts import Passage
 from store.conversations import ConversationRow, QuestionRow
 from store.reviews import ReviewEvent, ReviewRow
 
-REASONS = ("wrong_document", "out_of_date", "incomplete", "should_not_answer", "other")
 TITLE = 90
 # A change is shown word by word; Chinese has no spaces, so there it is shown sign by sign.
 WORDS = re.compile(r"[A-Za-z0-9_.,%-]+|\s+|.", re.DOTALL)
@@ -226,7 +226,7 @@ def _decided(review: ReviewRow, text: str, reader: Reader, *, readable: bool) ->
     return DecidedView(
         by=reader.name(review.decided_by) if review.decided_by else "",
         at=review.decided_at,
-        reason=reader.t(f"review.reasons.{reason}") if reason in REASONS else reason,
+        reason=reader.words(f"review.reasons.{reason}") if reason in REASONS else reason,
         hint=str(decision.get("hint", "")),
         question=str(decision.get("question", "")),
         changes=changes(text, edited) if review.state == "edited" and readable else (),

@@ -234,7 +234,7 @@ async def _webhook(feishu: StandIn, listener: Listener) -> AsyncIterator[None]:
     finally:
         server.should_exit = True
         await serving
-        await listener.finish()
+        await listener.later.finish()
 
 
 async def emptied(team: Team) -> None:
@@ -243,7 +243,8 @@ async def emptied(team: Team) -> None:
     await asyncio.sleep(0.1)
     await forget(team.app)
     team.excused = frozenset()
-    for kept in (team.house.people._kept, team.house._flat, team.listener._topics):
+    team.house.people.known.forget()
+    for kept in (team.house._flat, team.listener._topics):
         kept.clear()
     for running in list(team.house._streams.values()):
         await running.finish()

@@ -94,7 +94,7 @@ class Team:
     async def quiet(self) -> None:
         """Wait until nothing is on its way in either direction, and no job is due."""
         await self.slack.do("settle")
-        await self.listener.finish()
+        await self.listener.later.finish()
         await idle(self.app, self.queues)
         await self.slack.do("settle")
 
@@ -176,7 +176,8 @@ async def emptied(team: Team) -> None:
     """Bring a team that others used before back to its beginning."""
     await team.quiet()
     await forget(team.app)
-    for kept in (team.house.people._kept, team.house._links, team.house._updated, team.house._latest):
+    team.house.people.known.forget()
+    for kept in (team.house._links, team.house._updated, team.house._latest):
         kept.clear()
     await team.house.streams.close()
     await team.slack.do("empty")
@@ -337,4 +338,4 @@ async def _http(slack: StandIn, listener: Listener) -> AsyncIterator[None]:
     finally:
         server.should_exit = True
         await serving
-        await listener.finish()
+        await listener.later.finish()

@@ -259,7 +259,8 @@ async def test_who_leaves_the_review_channel_decides_no_more(team: Team) -> None
     body = {"user": {"id": "U0REV2", "team_id": "T0SIGN"}}
     for verb in ("approve", "claim"):
         assert (await team.listener.clicks._act(body, handle, verb)).key == "forbidden"
-    assert (await team.listener.clicks._readable(body, handle))[0] is None
+    seen = await team.app.reviewing.look(review.id, review.version_hash, "slack:U0REV2")
+    assert seen.key == "forbidden"
     assert (await team.review()).state == "pending"
 
 
@@ -447,7 +448,7 @@ async def test_a_page_is_added_by_its_address(team: Team, monkeypatch: pytest.Mo
     await team.slack.until(lambda: _modal_with(team, "U0ADM", "Collection"))
     refused = await team.slack.submit("U0ADM", url="https://intra.example/canteen", audience="somebody")
     assert refused["response"]["errors"] == {
-        "audience": team.app.words("en", "slack.kb.no_principal", names="somebody")
+        "audience": team.app.words("en", "chat.kb.no_principal", names="somebody")
     }
     await team.slack.submit(
         "U0ADM", url="https://intra.example/canteen", collection="house", audience="<#C0GEN|general>"

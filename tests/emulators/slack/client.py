@@ -57,6 +57,11 @@ class StandIn:
             self._process.wait()
         self._process.stdout.close()
 
+    @property
+    def process(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     # --- steps
 
     async def do(self, step: str, **arguments: Any) -> Any:
