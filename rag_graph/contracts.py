@@ -209,6 +209,8 @@ class Limits:
     context_tokens: int = 8_000
     history_turns: int = 5
     verbatim_turns: int = 3
+    # From the start of a run to its next pause or its end; then the draft is quotations.
+    question_seconds: float = 60.0
 
 
 class Retriever(Protocol):
