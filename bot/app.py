@@ -253,4 +253,5 @@ def limits(settings: Settings) -> Limits:
         retry_below=chosen.retry_below,
         abstain_below=chosen.abstain_below,
         iterations=chosen.iterations,
+        question_seconds=settings.model.question_seconds,
     )
