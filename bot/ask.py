@@ -16,7 +16,7 @@ from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.graphs import Graphs
 from bot.limits import door
 from bot.messages import Change, Incoming, Progress, Reply
-from bot.pausing import paused
+from bot.pausing import pausing
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
 from bot.words import Words
@@ -154,15 +154,14 @@ class Asking:
                 question_id=uuid.uuid4().hex,
                 language=language(text[:longest]),
             ),
-            await self._door(incoming),
+            self._door(incoming),
             replaces=replaces,
             insist=insist,
         )
 
-    async def _door(self, incoming: Incoming) -> Door:
+    def _door(self, incoming: Incoming) -> Door:
         found = door(incoming, self._bounds.limits, self._bounds.longest, datetime.now(UTC))
-        paused_by = await paused(self._store.switches, incoming.platform, incoming.channel)
-        return Door(refused="paused") if paused_by and not found.refused else found
+        return replace(found, switches=pausing(incoming.platform, incoming.channel))
 
     # --- jobs
 

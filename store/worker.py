@@ -16,6 +16,9 @@ import procrastinate
 import psycopg
 import structlog
 from procrastinate import exceptions, jobs, manager, worker
+from psycopg_pool import AsyncConnectionPool
+
+from store.database import Idle
 
 __all__ = ["QueueApp", "QueueWorker", "Timing"]
 
@@ -142,6 +145,11 @@ class Connector(procrastinate.PsycopgConnector):
             yield connection
 
 
+def _pool(**options: Any) -> AsyncConnectionPool:
+    """procrastinate's own asks every connection that it hands out; see `Idle`."""
+    return AsyncConnectionPool(**{**options, "check": Idle().check})
+
+
 class QueueManager(manager.JobManager):
     """procrastinate's job manager, patient with a database that goes away and comes back."""
 
@@ -263,6 +271,7 @@ class QueueApp(procrastinate.App):
             max_size=4,
             timeout=10.0,
             reconnect_timeout=5.0,  # the pool's pauses double up to this: back within seconds of a long outage
+            pool_factory=_pool,
             kwargs={"prepare_threshold": None},
         )
         connector.direct = direct or conninfo
