@@ -22,6 +22,7 @@ from store.embedding import EndpointEmbedder
 from tests.emulators.openai import MODEL, Cut, Hang, OpenAIServer, Slow, Status, Unsteady
 from tests.emulators.slack.client import StandIn
 from tests.knowledge import publish
+from tests.load import processor
 from tests.load.crowd import CORPUS, QUESTIONS, REVIEW_CHANNEL, REVIEWERS, THREADS, Asked, Crowd
 from tests.load.fleet import Fleet, Serving, Starter, listens
 from tests.load.judge import Database, Message, Report, judge, messages
@@ -80,6 +81,16 @@ class Run:
                 break
             await asyncio.sleep(0.3)
         await asyncio.sleep(1.5)  # what is acknowledged first and told later, such as a word to the clicker
+
+    def processor(self) -> dict[str, float]:
+        """Seconds of processor time so far: of the serving processes that run, the server, the stand-in with its
+        people, and this process, which is the load and the model."""
+        return {
+            "signoff": sum(processor.seconds(process.pid) for process in self.fleet.processes),
+            "postgres": processor.of_postgres(self.ground.database),
+            "stand-in": processor.seconds(self.ground.slack.process),
+            "load and model": processor.seconds(os.getpid()),
+        }
 
     async def _unrest(self) -> list[str]:
         """What is left: payloads that have not arrived, questions that have not ended, jobs that are due."""
@@ -453,10 +464,16 @@ async def burst(
             }
             for number, (kind, user) in enumerate(zip(kinds, writers, strict=True))
         ]
+        before = run.processor()
         said = await ground.slack.do("steps", steps=steps, seconds=over)
+        spent = run.processor()
         for number, (kind, user, one) in enumerate(zip(kinds, writers, said, strict=True)):
             run.crowd.asked.append(Asked(number, kind, user, f"D{user[1:]}", one["ts"], "", float(one["ts"])))
         await run.rest(max(60.0, events / 2))
+        run.report.measured |= {
+            "processor_seconds_asking": between(before, spent),
+            "processor_seconds_until_rest": between(before, run.processor()),
+        }
         report = await run.conclude()
         world = await ground.slack.world()
     theirs = {one.ts for one in run.crowd.asked}
@@ -492,6 +509,11 @@ def first_words(
         if moment is not None:
             found[one.number] = moment - float(one.ts)
     return found
+
+
+def between(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """What was spent from `before` to `after`."""
+    return {kind: round(seconds - before[kind], 2) for kind, seconds in after.items()}
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
