@@ -22,7 +22,8 @@ async def test_a_restored_backup_goes_on_with_what_waited(
     database_url: str, empty_database_url: str, tmp_path: Path
 ) -> None:
     """A draft that waited for a person and a question that waited for a worker, dumped and restored as
-    docs/operations.md says: the first is approved and delivered, the second answered, and what was answered before stays as it was."""
+    docs/operations.md says: the first is approved and delivered, the second answered, and what was answered before
+    stays as it was."""
     dump = tmp_path / "signoff.dump"
     async with desk(database_url, tmp_path) as team:
         answered = await team.answered(LEAVE)
