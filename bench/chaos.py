@@ -211,7 +211,8 @@ def _unsteady(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
     words = measured["first_word_seconds"]
     return (
         f"With the failing model the first word about a question came after {words['p50']} s (p50), {words['p99']} s "
-        f"(p99); the model's calls: {measured['model_calls']}."
+        f"(p99), {words['max']} s (max) of {chaos.BUDGET:g}; runs in which a part went on without the model: "
+        f"{measured['without_model']}; the model's calls: {measured['model_calls']}."
     )
 
 
@@ -219,7 +220,8 @@ def _burst(one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
     ack = measured["ack_seconds"]
     return (
         f"The burst was acknowledged within {ack.get('p50')} s (p50), {ack.get('p99')} s (p99), {ack.get('max')} s "
-        f"(max); first attempts: {measured['first_attempts']}; load average before: {one['load_before']}."
+        f"(max); first attempts: {measured['first_attempts']}. Processor seconds while it lasted: "
+        f"{measured['processor_seconds_asking']}."
     )
 
 

@@ -113,7 +113,8 @@ def page(found: Mapping[str, Any]) -> str:
             f"{P99 * 1_000:.0f} ms, {met}; load average before {one['load_before']}); violated invariants: "
             f"{'; '.join(one['faults']) or 'none'}. Where the time goes, median ms: "
             + ", ".join(f"{step} {ms}" for step, ms in list(one["measured"]["steps_ms"].items())[:10])
-            + "."
+            + f". Processor seconds in {one['measured']['questions']} questions: "
+            + f"{one['measured']['processor_seconds']}."
         )
     rows = [
         [
@@ -140,8 +141,27 @@ def page(found: Mapping[str, Any]) -> str:
             "load before",
             "measured",
         ]
-        parts += [table(head, rows), "![Overhead by rate](../bench/results/load.png)"]
+        spent = [
+            f"* {name.partition('-')[2]}: " + ", ".join(f"{kind} {ms:.0f}" for kind, ms in _each(one).items())
+            for name, one in found.items()
+            if "sustained" in one["measured"]
+        ]
+        parts += [
+            table(head, rows),
+            "Where the processors' time goes at the highest sustained rate, milliseconds for each question:\n\n"
+            + "\n".join(spent),
+            "![Overhead by rate](../bench/results/load.png)",
+        ]
     return "\n\n".join(parts)
+
+
+def _each(one: Mapping[str, Any]) -> dict[str, float]:
+    """Milliseconds of processor time by kind of process for one question, at the highest sustained rate."""
+    measured = one["measured"]
+    at = next((step for step in measured["tried"] if step["rate"] == measured["sustained"]), None)
+    if at is None:
+        return {}
+    return {kind: 1e3 * seconds / at["questions"] for kind, seconds in at["processor_seconds"].items()}
 
 
 def _measured(one: Mapping[str, Any]) -> str:

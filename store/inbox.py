@@ -134,6 +134,7 @@ class Inbox:
         nobody insists.
         Returns None when the message was accepted before. Raises `DatabaseUnavailable`: then do not acknowledge.
         """
+        self._queue.rush.arrived()
         async with transaction(self._engine) as connection:
             if replaces is not None:
                 if await connection.scalar(text(FIRST), _parameters(message, door)) is None:

@@ -19,6 +19,7 @@ from procrastinate import exceptions, jobs, manager, worker
 from psycopg_pool import AsyncConnectionPool
 
 from store.database import Idle
+from store.rush import Rush
 
 __all__ = ["QueueApp", "QueueWorker", "Timing"]
 
@@ -158,6 +159,7 @@ class QueueManager(manager.JobManager):
         self.pulse = pulse
         self.closing = False
         self.fetching = False
+        self.rush = Rush()
         self.freed: Callable[[], None] = lambda: None  # a lock opened: look for its next job
 
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
@@ -175,6 +177,7 @@ class QueueManager(manager.JobManager):
         await self._insist(RETRY, job, at=at, priority=priority, queue=queue, lock=lock)
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
+        await asyncio.sleep(self.rush.pause())
         self.fetching = True
         try:
             return await super().fetch_job(queues, worker_id)
