@@ -116,15 +116,18 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         words = Words()
         platforms = dict((parts.platforms or _platforms)(store))
         if settings.slack is not None:
-            from bot.slack.send import open_house  # slack-sdk, only where it is set up
+            from bot.slack import send as slack  # slack-sdk, only where it is set up
 
-            platforms["slack"] = await closing.enter_async_context(
-                open_house(settings.slack, store, words, settings.review.channels)
+            office = await closing.enter_async_context(
+                slack.open_house(settings.slack, store, words, settings.review.channels)
             )
+            office.neighbours, platforms["slack"] = platforms, office
         if settings.feishu is not None:
             from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
 
-            house = await closing.enter_async_context(feishu.open_house(settings.feishu, store, words))
+            house = await closing.enter_async_context(
+                feishu.open_house(settings.feishu, store, words, settings.review.channels)
+            )
             house.neighbours, platforms["feishu"] = platforms, house
         deliverer = Deliverer(
             store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
@@ -136,7 +139,8 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         deciders = Deciders(
             store.people,
             platforms,
-            reviewers=frozenset(settings.review.reviewers),
+            reviewers=settings.review.reviewers,
+            channels=settings.review.channels,
             allow_own=settings.review.allow_own,
         )
         reviewing = Reviewing(store, graphs, asking, deciders=deciders)
