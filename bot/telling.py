@@ -280,11 +280,12 @@ def decisions(meta: Mapping[str, Any], *, private: bool = False) -> list[str]:
     return deciding if private else [*deciding, *holding]
 
 
-def told(words: Words, language: str, acted: "Acted", setting: Setting) -> str:
-    """What whoever clicked on a review reads, also who comes late or may not."""
+def told(words: Words, language: str, acted: "Acted", setting: Setting, to: str = "") -> str:
+    """What whoever clicked on a review reads, also who comes late or may not. `to`: whom they wanted to give it."""
     review, key = acted.review, acted.key
     state = words(language, f"review.state.{review.state}") if review else ""
     by = (review.decided_by or review.claimed_by or "") if review else ""
+    by = to if key == "no_reviewer" else by
     if key == "late" and review is not None and review.state == "pending":
         key = "late_claim" if by else "late_release"
     return words(language, f"review.{key}", state=state, who=setting.name(by) if by else "Signoff")

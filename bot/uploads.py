@@ -2,10 +2,11 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from bot.commands import unreadable
 from bot.messages import Reply
 from store.deliveries import DeliveryRow, NewDelivery
 from store.documents import VersionRow
@@ -23,6 +24,11 @@ TRYING = Retry(attempts=4, initial_seconds=1.0, longest_seconds=15.0)
 
 # Where a file is → ("", its bytes), or (the key of what is wrong, its detail).
 Fetch = Callable[[Mapping[str, Any]], Awaitable[tuple[str, bytes]]]
+
+
+def names_page(words: Sequence[str]) -> bool:
+    """Whether what follows "add" is the address of a page."""
+    return bool(words) and words[0].startswith(("http://", "https://"))
 
 
 class Uploads:
@@ -46,6 +52,15 @@ class Uploads:
     async def defer_page(self, url: str, person: str, collection: str, audience: list[str]) -> None:
         """Store the wish to read an address of the web; a job fetches it."""
         await self.defer({"key": uuid.uuid4().hex, "name": url, "page": True}, person, collection, audience)
+
+    async def add_page(self, person: str, words: Sequence[str]) -> str:
+        """add ADDRESS [COLLECTION [PRINCIPAL…]]: the wish is stored; returns what its author reads."""
+        url, collection, *audience = [*words, "general"] if len(words) == 1 else words
+        wrong = unreadable(audience)
+        if wrong:
+            return self._words(self._language, "chat.kb.no_principal", names=" ".join(wrong))
+        await self.defer_page(url, person, collection, audience)
+        return self._words(self._language, "chat.kb.add_started", name=url)
 
     async def take(self, file: dict[str, Any], person: str, collection: str, audience: list[str]) -> None:
         name, data = str(file["name"]), b""

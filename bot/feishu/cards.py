@@ -112,7 +112,8 @@ def pass_on_form(reviewers: Sequence[str], owner: Mapping[str, Any], setting: Se
     """To whom a review is given; `reviewers` are principals, at least one."""
     choice = _choice("to", [(setting.name(who), who) for who in reviewers[:OPTIONS]])
     title = setting.words(language, "chat.pass_on.title")
-    return card([_form("pass_on", [choice], owner, setting, language)], title, title)
+    elements = [*small(setting.words(language, "chat.pass_on.to")), choice]
+    return card([_form("pass_on", elements, owner, setting, language)], title, title)
 
 
 def feedback_form(question_id: str, setting: Setting, language: str) -> Json:

@@ -100,11 +100,11 @@ class Clicks:
         review, version = int(click.value["review"]), str(click.value["version"])
         return await self._app.reviewing.act(Action("feishu", review, version, click.principal, verb, **more))
 
-    async def _outcome(self, acted: Acted, *, close: bool = False) -> Answer:
+    async def _outcome(self, acted: Acted, *, close: bool = False, to: str = "") -> Answer:
         """The toast; with `close`, the form that was sent says it too and can be sent no more."""
         review = acted.review
-        by = {review.decided_by or review.claimed_by or ""} if review else set()
-        text = telling.told(self._words, self._language, acted, await self._house.setting(by))
+        by = {review.decided_by or review.claimed_by or "", to} if review else set()
+        text = telling.told(self._words, self._language, acted, await self._house.setting(by), to)
         toast = _toast(text, "success" if acted.changed else "warning")
         return {**toast, **_closed(text)} if close else toast
 
@@ -167,7 +167,8 @@ class Clicks:
         return await self._outcome(acted, close=True)
 
     async def _passed_on(self, click: Clicked) -> Answer:
-        return await self._outcome(await self._act(click, "reassign", to=click.form["to"]), close=True)
+        to = click.form["to"]
+        return await self._outcome(await self._act(click, "reassign", to=to), close=True, to=to)
 
     # --- readers
 

@@ -41,6 +41,7 @@ TRYING = Retry(attempts=5, initial_seconds=0.5, longest_seconds=10.0)
 TELL_SECONDS = 60.0
 BEGIN_AGAIN = 5.0
 TOPICS_MOST = 5_000
+REFRESH = 60.0  # seconds between two looks at who is in the review chats
 
 
 class Listener:
@@ -101,7 +102,7 @@ class Listener:
         """What the HTTP door needs beside it, until cancelled."""
         await self._begin()
         try:
-            await asyncio.Event().wait()
+            await self._stay_acquainted()
         finally:
             await self.later.finish()
 
@@ -112,6 +113,7 @@ class Listener:
         self.runner = Runner(self._settings, takers, self._timing)
         self._app.health["feishu"] = self.runner.unwell
         self.runner.start()
+        acquainted = asyncio.create_task(self._stay_acquainted(), name="feishu acquainted")
         said, told = "-", 0.0
         watch = (self._timing or Timing()).grace / 9
         try:
@@ -124,10 +126,17 @@ class Listener:
                     said, told = problem, time.monotonic()
                     await self._tell_doctor(problem)
         finally:
+            acquainted.cancel()
             await self.runner.stop()
             self._door.close()
             self._app.health.pop("feishu", None)
             await self.later.finish()
+
+    async def _stay_acquainted(self) -> None:
+        """Keep what clicks depend on fresh: no click waits until Feishu says who is in the review chat."""
+        while True:
+            await self._house.people.refresh(self._house.review_chats)
+            await asyncio.sleep(REFRESH)
 
     async def _tell_doctor(self, problem: str) -> None:
         """`signoff doctor` is another process."""

@@ -77,10 +77,10 @@ class Clicks:
     async def _tell(self, body: Body, acted: Acted) -> None:
         await self._answer(body, await self._told(acted))
 
-    async def _told(self, acted: Acted) -> str:
+    async def _told(self, acted: Acted, to: str = "") -> str:
         review = acted.review
-        by = {review.decided_by or review.claimed_by or ""} if review else set()
-        return telling.told(self._words, self._language, acted, await self._house.setting(by))
+        by = {review.decided_by or review.claimed_by or "", to} if review else set()
+        return telling.told(self._words, self._language, acted, await self._house.setting(by), to)
 
     async def _open(self, ack: Any, body: Body) -> None:
         """A modal for one reviewer: something to look at at once, then the draft as its row is now."""
@@ -138,10 +138,11 @@ class Clicks:
 
     async def _passed_on(self, ack: Any, body: Body) -> None:
         to = body["view"]["state"]["values"]["to"]["to"]["selected_option"]["value"]
-        await self._concluded(ack, await self._act(body, body["view"]["private_metadata"], "reassign", to=to))
+        acted = await self._act(body, body["view"]["private_metadata"], "reassign", to=to)
+        await self._concluded(ack, acted, to)
 
-    async def _concluded(self, ack: Any, acted: Acted) -> None:
-        view = views.sentence(await self._house.setting(), self._language, await self._told(acted))
+    async def _concluded(self, ack: Any, acted: Acted, to: str = "") -> None:
+        view = views.sentence(await self._house.setting(), self._language, await self._told(acted, to))
         await ack(response_action="update", view=view)
 
     # --- readers
