@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Citation",
+    "Condensed",
     "Decision",
     "Deps",
     "Draft",
@@ -170,6 +171,14 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Condensed:
+    """A section in a model's words, shorter; its marks are the `numbers` of the passages that it is made of."""
+
+    numbers: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """What a writer may use for one draft: passages in reading order, what tools answered, and what a
     reviewer asked for. Numbers in the draft count `passages` from 1."""
@@ -179,6 +188,7 @@ class Material:
     guidance: str = ""
     rejected: tuple[str, ...] = ()  # texts of earlier drafts that a reviewer sent back
     redo: bool = False  # the model's own draft pointed nowhere, or said what the passages do not
+    condensed: Condensed | None = None  # in the place of its passages, which were too long together
 
 
 @dataclass(frozen=True, slots=True)

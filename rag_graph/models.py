@@ -14,8 +14,8 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, S
 from langsmith import tracing_context
 from pydantic import SecretStr
 
-from rag_graph import extractive, prompts
-from rag_graph.context import Budget, build_context, conversation
+from rag_graph import condensing, extractive, prompts
+from rag_graph.context import Budget, Context, build_context, conversation
 from rag_graph.contracts import (
     Material,
     ModelUnavailable,
@@ -307,9 +307,11 @@ class ModelWriter:
 
     async def assess(self, question: Question, material: Material, tools: "Registry") -> Written:
         """The tool calls it wants; any text beside them is ignored."""
-        system, user, report = self._context(question, (), "", material, "assess")
-        answer = await self._chat.ask("assess", [system, user], tools.schemas())
-        return _written(answer, report)  # not learnt from: its count holds the tools, which are no message
+        made = self._context(question, (), "", material, "assess")
+        answer = await self._chat.ask("assess", _messages(made), tools.schemas())
+        return _written(
+            answer, made.report
+        )  # not learnt from: its count holds the tools, which are no message
 
     async def draft(
         self,
@@ -320,11 +322,26 @@ class ModelWriter:
         on_sentence: OnSentence | None = None,
     ) -> Written:
         """An answer whose marks count `material.passages`, told to `on_sentence` while it is written."""
-        system, user, report = self._context(question, turns, summary, material, "draft")
+        made = self._context(question, turns, summary, material, "draft")
+        if made.lacking and (shorter := await self._condensed(question, material)) is not None:
+            made = self._context(question, turns, summary, shorter, "draft")
+        messages = _messages(made)
         telling = Telling(on_sentence, len(material.passages))
-        answer = await self._chat.ask("draft", [system, user], telling=telling)
-        self._count(question, "draft", [system, user], answer)
-        return _written(answer, report)
+        answer = await self._chat.ask("draft", messages, telling=telling)
+        self._count(question, "draft", messages, answer)
+        return _written(answer, made.report)
+
+    async def _condensed(self, question: Question, material: Material) -> Material | None:
+        """`material` with a summary of the section that does not fit; None where the model gives none that helps: what
+        was cut by sentences has to do then."""
+        messages = [HumanMessage(condensing.request(question, material, self._budget("summarise")))]
+        try:
+            answer = await self._chat.ask("summarise", messages)
+        except ModelUnavailable:
+            return None
+        self._count(question, "summarise", messages, answer)
+        made = condensing.condensed(str(answer.text), material, self._budget("draft"))
+        return None if made is None else replace(material, condensed=made)
 
     async def judge(self, question: str, accepted: tuple[str, ...], answer: str) -> bool:
         """Does `answer` state what one of the accepted answers states? For measuring; anything but RIGHT is wrong."""
@@ -341,13 +358,16 @@ class ModelWriter:
 
     def _context(
         self, question: Question, turns: Sequence[Turn], summary: str, material: Material, prompt: str
-    ) -> tuple[SystemMessage, HumanMessage, Mapping[str, int]]:
+    ) -> Context:
         try:
             budget = self._budget("assess" if prompt == "assess" else "draft")
-            made = build_context(question, turns, summary, material, budget, prompt)
+            return build_context(question, turns, summary, material, budget, prompt)
         except ValueError as error:
             raise ModelUnavailable(str(error)) from error
-        return SystemMessage(made.system), HumanMessage(made.user), made.report
+
+
+def _messages(made: Context) -> list[BaseMessage]:
+    return [SystemMessage(made.system), HumanMessage(made.user)]
 
 
 SUMMARY_CHARACTERS: Final = 600

@@ -6,6 +6,7 @@ than the best passages pasted whole: `signoff eval context`.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import Final
 from rag_graph.terms import content
 from store.text import estimate_tokens, sentences
 
-__all__ = ["GAP", "selected"]
+__all__ = ["GAP", "selected", "window"]
 
 GAP: Final = "…"
 # Tried on thirds of three public sets: .3 to 2 for the place and 0 to .6 for the neighbours differ by a point or two.
@@ -47,6 +48,21 @@ def selected(question: str, texts: Sequence[str], tokens: int) -> list[str]:
     return made
 
 
+def window(question: str, text: str) -> str:
+    """The paragraph of `text` that says most of what was asked, with one on either side, verbatim."""
+    spans = [match.span() for match in _PARAGRAPH.finditer(text)]
+    if not spans:
+        return text
+    cut = [_cut(text[start:end]) for start, end in spans]
+    weight = _weights(question, cut)
+    said = [frozenset().union(*(words for _, words in pieces)) for pieces in cut]
+    best = max(range(len(spans)), key=lambda at: sum(weight.get(word, 0.0) for word in said[at]))
+    return text[spans[max(best - 1, 0)][0] : spans[min(best + 1, len(spans) - 1)][1]]
+
+
+_PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
+
+
 @lru_cache(maxsize=256)
 def _cut(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple((sentence, frozenset(content(sentence))) for sentence in sentences(text))
@@ -54,18 +70,24 @@ def _cut(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
 
 def _ranked(question: str, cut: Sequence[Sequence[tuple[str, frozenset[str]]]]) -> list[Key]:
     """Sentences by what they are worth, best first; ties go to the better passage and the earlier sentence."""
+    weight = _weights(question, cut)
+    worth: dict[Key, float] = {}
+    for document, pieces in enumerate(cut):
+        own = [sum(weight[word] for word in weight.keys() & words) for _, words in pieces]
+        for at, value in enumerate(own):
+            beside = max(own[max(0, at - 1) : at] + own[at + 1 : at + 2], default=0.0)
+            worth[document, at] = value + NEIGHBOUR * beside + PLACE / (document + 1)
+    return sorted(worth, key=lambda key: (-worth[key], key))
+
+
+def _weights(question: str, cut: Sequence[Sequence[tuple[str, frozenset[str]]]]) -> dict[str, float]:
+    """The question's words by how few of the sentences have them; together they weigh 1."""
     asked = set(content(question))
     held = Counter(word for pieces in cut for _, words in pieces for word in asked & words)
     count = sum(len(pieces) for pieces in cut)
     weight = {word: math.log(1 + count / (1 + held[word])) for word in asked}
     whole = sum(weight.values()) or 1.0
-    worth: dict[Key, float] = {}
-    for document, pieces in enumerate(cut):
-        own = [sum(weight[word] for word in asked & words) / whole for _, words in pieces]
-        for at, value in enumerate(own):
-            beside = max(own[max(0, at - 1) : at] + own[at + 1 : at + 2], default=0.0)
-            worth[document, at] = value + NEIGHBOUR * beside + PLACE / (document + 1)
-    return sorted(worth, key=lambda key: (-worth[key], key))
+    return {word: value / whole for word, value in weight.items()}
 
 
 def _joined(
