@@ -98,10 +98,10 @@ def server(home: Path | None = None) -> Iterator[str]:
 
 
 @contextmanager
-def created(url: str, name: str) -> Iterator[str]:
-    """An empty database; its URL."""
+def created(url: str, name: str, template: str = "template1") -> Iterator[str]:
+    """A database for a while, empty or a copy of another; its URL."""
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     yield make_url(url).set(database=name).render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
