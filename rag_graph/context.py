@@ -364,10 +364,8 @@ def _fewer_sentences(parts: _Parts, question: Question, budget: Budget, surplus:
     cuttable = [document for document in parts.documents if not document.settled]
     texts = [document.text for document in cuttable]
     room = max(sum(map(estimate_tokens, texts)) - math.ceil(surplus / budget.factor), 0)
-    cut = {
-        document.numbers: text
-        for document, text in zip(cuttable, selected(question.text, texts, room), strict=True)
-    }
+    kept = selected(question.text, texts, room, [document.passage.title for document in cuttable])
+    cut = {document.numbers: text for document, text in zip(cuttable, kept, strict=True)}
     documents = (
         replace(document, text=cut.get(document.numbers, document.text)) for document in parts.documents
     )

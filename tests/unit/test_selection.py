@@ -26,6 +26,19 @@ def test_the_sentences_of_the_question_stay() -> None:
     assert estimate_tokens(first) + estimate_tokens(other) <= 24
 
 
+def test_a_document_that_another_names_is_read() -> None:
+    """The second hop: what the best sentence names by its title outlasts what shares a word with the question."""
+    texts = [
+        "The audit takes place at the Brook House.",
+        "An audit costs little. The audit of tools is yearly.",
+        "It was built by Ada Lin. Its roof is green.",
+    ]
+    question = "Who built the house where the audit takes place?"
+    kept = selected(question, texts, 28, ["Audits", "Tools", "Brook House"])
+    assert "Ada Lin" in kept[2]
+    assert "Ada Lin" not in selected(question, texts, 28)[2]
+
+
 def test_sentences_that_follow_each_other_keep_what_is_between() -> None:
     """Lines stay lines; between sentences that were apart stands an ellipsis."""
     text = "年假十五天。\n须提前申请。\n食堂在一楼。\n年假由经理审批。"
