@@ -7,7 +7,7 @@ HOME_DIR ?= .signoff
 # Three on two cores: a third of the suite waits for other processes.
 WORKERS ?= 3
 
-.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-month bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-documents clean
+.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-month bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-feishu-start bench-documents clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -61,6 +61,9 @@ bench-chaos: $(VENV)/.bench
 bench-slack-render: $(VENV)/.dev
 	$(BIN)/python -m bench.slack_render
 
+bench-feishu-start: $(VENV)/.dev
+	$(BIN)/python -m bench.feishu_start
+
 bench-feishu-render: $(VENV)/.dev
 	$(BIN)/python -m bench.feishu_render
 
@@ -68,7 +71,7 @@ bench-load: $(VENV)/.bench
 	$(BIN)/python -m bench.load
 
 bench-slack-latency: $(VENV)/.dev
-	$(BIN)/pytest tests/load/slack_latency.py
+	$(BIN)/python -m bench.slack_latency
 
 bench-decision: $(VENV)/.bench
 	$(BIN)/python -m bench.decision

@@ -1,5 +1,6 @@
 """The whole of the chaos runs: `make bench-chaos`. Results go to bench/results/chaos.json, chaos.png (how long each
-recovery took) and docs/benchmarks.md. `--only killed,burst` runs some of them and keeps the others' last results.
+recovery took) and docs/benchmarks.md. `--only killed,burst` runs some of them and keeps the others' last results, each
+with its own date and commit; `--logs FOLDER` keeps what the processes wrote.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from tests.emulators.slack.client import StandIn
 from tests.fuzz.doors import knock_on_doors
 from tests.fuzz.parsers import fuzz_parsers
 from tests.load import chaos
-from tests.load.fleet import Program
+from tests.load.fleet import Program, keeping_logs
 from tests.load.judge import Report
 from tests.load.whispers import whispered
 
@@ -86,21 +87,21 @@ async def parsers(cases: int = 12_000) -> Report:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(SCENARIOS))
+    parser.add_argument("--logs", type=Path)
     chosen = parser.parse_args()
     names = [name for name in SCENARIOS if name in chosen.only.split(",")]
     found: dict[str, Any] = json.loads(RESULTS.read_text())["scenarios"] if RESULTS.exists() else {}
     for name in names:
-        found[name] = run(name)
+        found[name] = run(name, chosen.logs)
         print(name, json.dumps(found[name], indent=1), flush=True)
-    command = "python -m bench.chaos" + ("" if len(names) == len(SCENARIOS) else f" --only {','.join(names)}")
-    written = {**provenance(command, {"only": names}), "scenarios": found}
-    RESULTS.write_text(json.dumps(written, indent=1) + "\n")
+        written = {"scenarios": {known: found[known] for known in SCENARIOS if known in found}}
+        RESULTS.write_text(json.dumps(written, indent=1) + "\n")
     draw(found)
-    print(write_section(ROOT / "docs" / "benchmarks.md", "chaos", page(found, written)))
-    sys.exit(any(one["faults"] for one in found.values()))
+    print(write_section(ROOT / "docs" / "benchmarks.md", "chaos", page(found)))
+    sys.exit(any(found[name]["faults"] for name in names))
 
 
-def run(name: str) -> dict[str, Any]:
+def run(name: str, logs: Path | None) -> dict[str, Any]:
     """One scenario with a server, a stand-in and processes of its own."""
     began, load = time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, StandIn() as slack:
@@ -109,8 +110,9 @@ def run(name: str) -> dict[str, Any]:
         url = server.start()
         try:
             asyncio.run(migrate(url))
-            ground = chaos.Ground(url, slack, Path(folder) / "signoff", Program())
-            report = asyncio.run(SCENARIOS[name][1](ground, server))
+            with keeping_logs(Path(folder) / "signoff", logs and logs / name) as home:
+                ground = chaos.Ground(url, slack, home, Program())
+                report = asyncio.run(SCENARIOS[name][1](ground, server))
             with psycopg.connect(make_url(url).render_as_string(hide_password=False)) as connection:
                 version = connection.info.server_version
         finally:
@@ -120,6 +122,7 @@ def run(name: str) -> dict[str, Any]:
         "postgres": version,
         "load_before": round(load, 2),
         "wall_seconds": round(time.monotonic() - began, 1),
+        "provenance": provenance(f"python -m bench.chaos --only {name}", {"scenario": name}),
     }
 
 
@@ -142,26 +145,38 @@ def draw(found: Mapping[str, Any]) -> None:
     figure.savefig(RESULTS.with_suffix(".png"), dpi=110)
 
 
-def page(found: Mapping[str, Any], written: Mapping[str, Any]) -> str:
+def page(found: Mapping[str, Any]) -> str:
     rows = [
         [
-            SCENARIOS[name][0],
+            what,
             str(one["questions"]),
             str(one["reviews"]),
             str(one["deliveries"]),
             "; ".join(one["faults"]) or "none",
             f"{one['seconds']:.0f}",
+            f"{one['load_before']}",
+            f"{one['provenance']['date'][:10]}, {one['provenance']['commit'][:7]}",
         ]
-        for name, one in found.items()
+        for name, (what, _) in SCENARIOS.items()
+        if (one := found.get(name))
     ]
-    head = ["scenario", "questions", "reviews", "payloads", "violated invariants", "s"]
+    head = [
+        "scenario",
+        "questions",
+        "reviews",
+        "payloads",
+        "violated invariants",
+        "s",
+        "load before",
+        "measured",
+    ]
+    machine = next(iter(found.values()))["provenance"]["machine"]
     return (
         "## Chaos\n\n"
-        f"`{written['command']}`, {written['date'][:10]}, {written['machine']['processor']}, "
-        f"{written['machine']['cores']} cores, commit {written['commit'][:7]}, configuration "
-        f"`{written['config_hash']}`. Real `signoff serve` processes, Slack's SDK over the stand-in's socket or "
-        "signed HTTP, a model server beside them; the invariants are read from what the stand-in shows and what "
-        "Postgres holds. With the inbox's unique key removed the same judge finds doubles (`tests/load`).\n\n"
+        f"`python -m bench.chaos`, {machine['processor']}, {machine['cores']} cores for everything, each scenario run "
+        "by itself (`--only`) at its own commit. Real `signoff serve` processes, Slack's SDK over the stand-in's "
+        "socket or signed HTTP, a model server beside them; the invariants are read from what the stand-in shows and "
+        "what Postgres holds. With the inbox's unique key removed the same judge finds doubles (`tests/load`).\n\n"
         + table(head, rows)
         + "\n\n"
         + "\n".join(_sentences(found))
@@ -171,7 +186,7 @@ def page(found: Mapping[str, Any], written: Mapping[str, Any]) -> str:
 
 def _sentences(found: Mapping[str, Any]) -> list[str]:
     """The numbers of each scenario in words."""
-    return [f"* {SAYING[name](one, one['measured'])}" for name, one in found.items()]
+    return [f"* {say(found[name], found[name]['measured'])}" for name, say in SAYING.items() if name in found]
 
 
 def _killed(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
@@ -196,7 +211,8 @@ def _unsteady(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
     words = measured["first_word_seconds"]
     return (
         f"With the failing model the first word about a question came after {words['p50']} s (p50), {words['p99']} s "
-        f"(p99); the model's calls: {measured['model_calls']}."
+        f"(p99), {words['max']} s (max) of {chaos.BUDGET:g}; runs in which a part went on without the model: "
+        f"{measured['without_model']}; the model's calls: {measured['model_calls']}."
     )
 
 
@@ -204,7 +220,8 @@ def _burst(one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
     ack = measured["ack_seconds"]
     return (
         f"The burst was acknowledged within {ack.get('p50')} s (p50), {ack.get('p99')} s (p99), {ack.get('max')} s "
-        f"(max); first attempts: {measured['first_attempts']}; load average before: {one['load_before']}."
+        f"(max); first attempts: {measured['first_attempts']}. Processor seconds while it lasted: "
+        f"{measured['processor_seconds_asking']}."
     )
 
 

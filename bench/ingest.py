@@ -1,10 +1,10 @@
 """How fast documents become chunks, how fast chunks enter a live index, and what a long PDF needs of memory.
 
-    python -m bench.ingest [--index 100000] [--pages 1000]
+    python -m bench.ingest [--index 100000] [--pages 1000] [--home DIR]
 
-Converting, splitting and tokenising run on one core, counted by the model's own tokenizer; embedding is not part of
-it (the local model makes one to eight passages a second). Writing is `Documents.publish` with ready vectors, beside a
-searched index, in documents of 500 chunks.
+Converting, splitting and tokenising run one after the other, counted by the model's own tokenizer; embedding is not
+part of it (the local model makes one to eight passages a second). Writing is `Documents.publish` with ready vectors,
+into the index of a corpus as `bench.scale` builds it (DIR: the one that it kept there), in documents of 500 chunks.
 """
 
 import argparse
@@ -13,7 +13,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,13 @@ from sqlalchemy import text
 from bench import scale_corpus
 from bench.corpus import DATA
 from bench.provenance import ROOT, provenance
-from bench.scale import grow
+from bench.retrieval import created, server
+from bench.scale import build
 from bench.tables import table, write_section
 from store import chunks
-from store.database import Database, migrate, transaction
+from store.database import Database, transaction
 from store.dictionary import Dictionary
 from store.documents import Documents, NewChunk, NewDocument
-from store.embedded import EmbeddedPostgres
 from store.embedding import LocalEmbedder
 from store.ingest import reading
 from store.ingest.chunking import IngestSettings, converted, cut
@@ -42,6 +43,7 @@ TARGETS = {"chunks_per_second": 1_000, "written_per_second": 250, "pdf_megabytes
 AFTER = "SELECT setval(pg_get_serial_sequence('{name}', 'id'), (SELECT max(id) FROM {name}))"
 SIZE = 500  # chunks of a document that is written
 WRITTEN = 10  # documents
+STEPS = ("convert", "split", "tokenise")
 
 
 def silent(_step: str, _done: int, _of: int) -> None:
@@ -89,29 +91,33 @@ def _plain(text: str) -> str:
 
 
 def converting() -> list[dict[str, Any]]:
+    """A row for each format: chunks a second in all, and the seconds of each step."""
     embedder = LocalEmbedder()
     settings = IngestSettings()
     embedder.count("warm")
     reading.read(BY_NAME["docx"], office.docx(office.p("warm")), "warm.docx", Limits(), silent)
     rows = []
     for name, given in files():
-        made = size = 0
-        began, worked = time.perf_counter(), time.process_time()
+        made = 0
+        seconds = dict.fromkeys(STEPS, 0.0)
         for file, data in given:
+            times = [time.perf_counter()]
             document = converted(data, file, settings.limits, silent)
+            times.append(time.perf_counter())
             _, new = cut(document, settings, None, embedder)
+            times.append(time.perf_counter())
             made += len(chunks.rows(document.title, new, Dictionary()))
-            size += len(data)
-        seconds = time.perf_counter() - began
+            times.append(time.perf_counter())
+            for step, (before, after) in zip(STEPS, pairwise(times), strict=True):
+                seconds[step] += after - before
         rows.append(
             {
                 "format": name,
                 "files": len(given),
-                "megabytes": round(size / 1e6, 2),
+                "megabytes": round(sum(len(data) for _, data in given) / 1e6, 2),
                 "chunks": made,
-                "seconds": round(seconds, 2),
-                "own_processor_seconds": round(time.process_time() - worked, 2),
-                "chunks_per_second": round(made / seconds, 1),
+                "seconds": {step: round(value, 2) for step, value in seconds.items()},
+                "chunks_per_second": round(made / sum(seconds.values()), 1),
             }
         )
         print(rows[-1], flush=True)
@@ -169,12 +175,11 @@ def memory(pages: int) -> dict[str, Any]:
 
 
 async def writing(url: str, index: int) -> dict[str, Any]:
-    """Documents of 500 chunks with ready vectors into an index of `index` chunks."""
+    """Documents of 500 chunks with ready vectors into the index of the `index` chunks that are there."""
     database = Database(url)
     await database.open()
     try:
         pool = scale_corpus.sources()
-        await grow(database, 0, index, pool)
         async with transaction(database.engine) as connection:
             for name in ("documents", "versions", "chunks"):  # the corpus came with ids of its own
                 await connection.execute(text(AFTER.format(name=name)))
@@ -208,21 +213,22 @@ async def writing(url: str, index: int) -> dict[str, Any]:
         await database.close()
 
 
-def on_a_server(work: Callable[[str], Any]) -> Any:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)
-        server = EmbeddedPostgres(Path(folder) / "home")
-        url = server.start()
-        try:
-            asyncio.run(migrate(url))
-            return asyncio.run(work(url))
-        finally:
-            server.stop()
+async def on_a_copy(url: str, index: int) -> dict[str, Any]:
+    """`writing` on a copy of the corpus, which is built where it is missing."""
+    await build(url, [index])
+    with created(url, "ingest", template=f"scale_{index}") as own:
+        return await writing(own, index)
 
 
 def page(written: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     shown = [
-        [row["format"], str(row["files"]), str(row["chunks"]), f"{row['chunks_per_second']:.0f}"]
+        [
+            row["format"],
+            str(row["files"]),
+            str(row["chunks"]),
+            *(f"{row['seconds'][step]:.2f}" for step in STEPS),
+            f"{row['chunks_per_second']:.0f}",
+        ]
         for row in rows
     ]
     memory_, writing_ = written["memory"], written["writing"]
@@ -230,8 +236,9 @@ def page(written: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     return (
         "## Documents into chunks\n\n"
         f"`{written['command']}`, configuration `{written['config_hash']}`, load average at the start {load}. "
-        "Converted, split and tokenised on one core, without embedding; asked: 1,000 chunks a second.\n\n"
-        + table(["format", "files", "chunks", "chunks/s"], shown)
+        "Seconds of converting, splitting and tokenising, one after the other, without embedding; asked: 1,000 chunks "
+        "a second.\n\n"
+        + table(["format", "files", "chunks", *(f"{step} s" for step in STEPS), "chunks/s"], shown)
         + f"\n\nAll but PDF together: **{written['chunks_per_second']:.0f}** chunks/s. Written into a live index of "
         f"{writing_['index']:,}: **{writing_['written_per_second']:.0f}** chunks/s (asked: 250). A PDF of "
         f"{memory_['pages']:,} pages: **{memory_['pdf_megabytes']:.0f} MB** in the process that reads it (asked: 500), "
@@ -243,18 +250,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--index", type=int, default=100_000)
     parser.add_argument("--pages", type=int, default=1_000)
+    parser.add_argument("--home", type=Path)
     chosen = parser.parse_args()
     load = os.getloadavg()
     remembered = memory(chosen.pages)
     rows = converting()
     reading.stop()
-    written_ = on_a_server(lambda url: writing(url, chosen.index))
+    with server(chosen.home) as url:
+        written_ = asyncio.run(on_a_copy(url, chosen.index))
     print(written_, flush=True)
     quick = [row for row in rows if row["format"] != "pdf"]
-    rate = sum(row["chunks"] for row in quick) / sum(row["seconds"] for row in quick)
+    rate = sum(row["chunks"] for row in quick) / sum(sum(row["seconds"].values()) for row in quick)
     command = f"python -m bench.ingest --index {chosen.index} --pages {chosen.pages}"
     written = {
-        **provenance(command, {**vars(chosen), "settings": str(IngestSettings()), "targets": TARGETS}),
+        **provenance(
+            command,
+            {
+                "index": chosen.index,
+                "pages": chosen.pages,
+                "settings": str(IngestSettings()),
+                "targets": TARGETS,
+            },
+        ),
         "load_average": load,
         "chunks_per_second": round(rate, 1),
         "formats": rows,

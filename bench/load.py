@@ -1,7 +1,8 @@
 """Load: `make bench-load`. Results go to bench/results/load.json, load.png and docs/benchmarks.md.
 
 An open loop of three questions a second over 20 conversations with an instant model, then the highest rate that is
-sustained by 1, 2 and 4 serving processes. `--only steady,highest-2` runs some of it and keeps the others' last results.
+sustained by 1, 2 and 4 serving processes. `--only steady,highest-2` runs some of it and keeps the others' last results,
+each with its own date and commit; `--logs FOLDER` keeps what the processes wrote.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from store.database import migrate
 from store.embedded import EmbeddedPostgres
 from tests.emulators.slack.client import StandIn
 from tests.load.chaos import Ground
-from tests.load.fleet import Program
+from tests.load.fleet import Program, keeping_logs
 from tests.load.judge import Report
 from tests.load.pace import highest, steady
 
@@ -40,21 +41,21 @@ RUNS: dict[str, Run] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(RUNS))
+    parser.add_argument("--logs", type=Path)
     chosen = parser.parse_args()
     names = [name for name in RUNS if name in chosen.only.split(",")]
     found: dict[str, Any] = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else {}
     for name in names:
-        found[name] = run(RUNS[name])
+        found[name] = run(name, chosen.logs)
         print(name, json.dumps(found[name], indent=1), flush=True)
-    command = "python -m bench.load" + ("" if len(names) == len(RUNS) else f" --only {','.join(names)}")
-    written = {**provenance(command, {"only": names}), "runs": found}
-    RESULTS.write_text(json.dumps(written, indent=1) + "\n")
+        written = {"runs": {known: found[known] for known in RUNS if known in found}}
+        RESULTS.write_text(json.dumps(written, indent=1) + "\n")
     draw(found)
-    print(write_section(ROOT / "docs" / "benchmarks.md", "load", page(found, written)))
-    sys.exit(any(one["faults"] for one in found.values()))
+    print(write_section(ROOT / "docs" / "benchmarks.md", "load", page(found)))
+    sys.exit(any(found[name]["faults"] for name in names))
 
 
-def run(work: Run) -> dict[str, Any]:
+def run(name: str, logs: Path | None) -> dict[str, Any]:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, StandIn() as slack:
         Path(folder).chmod(0o755)
@@ -62,10 +63,15 @@ def run(work: Run) -> dict[str, Any]:
         url = server.start()
         try:
             asyncio.run(migrate(url))
-            report = asyncio.run(work(Ground(url, slack, Path(folder) / "signoff", Program())))
+            with keeping_logs(Path(folder) / "signoff", logs and logs / name) as home:
+                report = asyncio.run(RUNS[name](Ground(url, slack, home, Program())))
         finally:
             server.stop()
-    return {**asdict(report), "load_before": round(load, 2)}
+    return {
+        **asdict(report),
+        "load_before": round(load, 2),
+        "provenance": provenance(f"python -m bench.load --only {name}", {"run": name}),
+    }
 
 
 def draw(found: Mapping[str, Any]) -> None:
@@ -90,25 +96,25 @@ def draw(found: Mapping[str, Any]) -> None:
     figure.savefig(RESULTS.with_suffix(".png"), dpi=110)
 
 
-def page(found: Mapping[str, Any], written: Mapping[str, Any]) -> str:
+def page(found: Mapping[str, Any]) -> str:
+    machine = next(iter(found.values()))["provenance"]["machine"]
     parts = [
         "## Load\n\n"
-        f"`{written['command']}`, {written['date'][:10]}, {written['machine']['processor']}, "
-        f"{written['machine']['cores']} cores for everything (Postgres, stand-ins and load included), commit "
-        f"{written['commit'][:7]}, configuration `{written['config_hash']}`. Open loop over 20 conversations in Slack "
-        "threads, a model that answers at once; from the message to the call that posts its whole answer, by the "
-        "stand-in's clock."
+        f"`python -m bench.load`, {machine['processor']}, {machine['cores']} cores for everything (Postgres, "
+        "stand-ins and load included). Open loop over 20 conversations in Slack threads, a model that answers at once; "
+        "from the message to the call that posts its whole answer, by the stand-in's clock."
     ]
     if "steady" in found:
         one, spread = found["steady"], found["steady"]["measured"]["overhead_seconds"]
         met = "met" if spread["p50"] <= P50 and spread["p99"] <= P99 else "**not met**"
         parts.append(
-            f"Three questions a second, one process: p50 {spread['p50'] * 1_000:.0f} ms, p99 "
+            f"Three questions a second, one process ({_measured(one)}): p50 {spread['p50'] * 1_000:.0f} ms, p99 "
             f"{spread['p99'] * 1_000:.0f} ms, max {spread['max'] * 1_000:.0f} ms (asked for: {P50 * 1_000:.0f} and "
             f"{P99 * 1_000:.0f} ms, {met}; load average before {one['load_before']}); violated invariants: "
             f"{'; '.join(one['faults']) or 'none'}. Where the time goes, median ms: "
             + ", ".join(f"{step} {ms}" for step, ms in list(one["measured"]["steps_ms"].items())[:10])
-            + "."
+            + f". Processor seconds in {one['measured']['questions']} questions: "
+            + f"{one['measured']['processor_seconds']}."
         )
     rows = [
         [
@@ -121,6 +127,7 @@ def page(found: Mapping[str, Any], written: Mapping[str, Any]) -> str:
             ),
             "; ".join(one["faults"]) or "none",
             f"{one['load_before']}",
+            _measured(one),
         ]
         for name, one in found.items()
         if "sustained" in one["measured"]
@@ -132,9 +139,33 @@ def page(found: Mapping[str, Any], written: Mapping[str, Any]) -> str:
             "rate: p50 / p99 s",
             "violated invariants",
             "load before",
+            "measured",
         ]
-        parts += [table(head, rows), "![Overhead by rate](../bench/results/load.png)"]
+        spent = [
+            f"* {name.partition('-')[2]}: " + ", ".join(f"{kind} {ms:.0f}" for kind, ms in _each(one).items())
+            for name, one in found.items()
+            if "sustained" in one["measured"]
+        ]
+        parts += [
+            table(head, rows),
+            "Where the processors' time goes at the highest sustained rate, milliseconds for each question:\n\n"
+            + "\n".join(spent),
+            "![Overhead by rate](../bench/results/load.png)",
+        ]
     return "\n\n".join(parts)
+
+
+def _each(one: Mapping[str, Any]) -> dict[str, float]:
+    """Milliseconds of processor time by kind of process for one question, at the highest sustained rate."""
+    measured = one["measured"]
+    at = next((step for step in measured["tried"] if step["rate"] == measured["sustained"]), None)
+    if at is None:
+        return {}
+    return {kind: 1e3 * seconds / at["questions"] for kind, seconds in at["processor_seconds"].items()}
+
+
+def _measured(one: Mapping[str, Any]) -> str:
+    return f"{one['provenance']['date'][:10]}, {one['provenance']['commit'][:7]}"
 
 
 if __name__ == "__main__":

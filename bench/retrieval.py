@@ -88,20 +88,20 @@ def read(name: str) -> tuple[PublicSet, list[Part]]:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """An embedded Postgres for the length of the benchmark; its URL."""
+def server(home: Path | None = None) -> Iterator[str]:
+    """An embedded Postgres for the length of the benchmark, its data kept in `home` if given; its URL."""
     with tempfile.TemporaryDirectory(prefix="signoff-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        postgres = EmbeddedPostgres(Path(folder) / "home")
+        postgres = EmbeddedPostgres(home or Path(folder) / "home")
         yield postgres.start()
         postgres.stop()
 
 
 @contextmanager
-def created(url: str, name: str) -> Iterator[str]:
-    """An empty database; its URL."""
+def created(url: str, name: str, template: str = "template1") -> Iterator[str]:
+    """A database for a while, empty or a copy of another; its URL."""
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     yield make_url(url).set(database=name).render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

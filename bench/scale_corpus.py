@@ -14,7 +14,8 @@ import numpy as np
 import psycopg
 
 from bench.corpus import PublicSet, load
-from store.text import clean, lexemes, sentences, tsvector_literal
+from store.text import clean, sentences
+from store.words import lexemes, tsvector_literal
 
 SETS = ("zh_cmrc_chunk", "en_multihop", "en_scifact", "en_mtrag")
 CHUNKS_OF_A_DOCUMENT = 20

@@ -6,7 +6,6 @@ Its defaults are production; a test calls `open_app` too and replaces any one pa
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 
 from bot import jobs
 from bot.admin import Admin
@@ -17,7 +16,7 @@ from bot.deciders import Deciders
 from bot.deliver import Alerts, Deliverer
 from bot.erasing import Erasing
 from bot.gaps import Gaps
-from bot.graphs import Graphs, thread_id
+from bot.graphs import Graphs
 from bot.limits import Pace
 from bot.messages import Platform
 from bot.outbox import Outbox
@@ -27,6 +26,7 @@ from bot.rows import Rows
 from bot.sampling import Sampling
 from bot.settings import Settings, SettingsError
 from bot.trust import Trust
+from bot.upkeep import Upkeep
 from bot.verifying import SignedShelf, Verifying
 from bot.words import Words
 from rag_graph.contracts import Deps, Limits, Writer
@@ -65,32 +65,13 @@ class App:
     correcting: Correcting
     erasing: Erasing
     admin: Admin
+    upkeep: Upkeep
     # By name: why it cannot work just now, "" when all is well. /readyz asks.
     health: dict[str, Callable[[], str]] = field(default_factory=dict)
 
     async def warm_up(self) -> None:
         """Load what the first question would wait for: the local model and the Chinese dictionary."""
         await self.store.search.search("签发 sign off", ["everyone"], top_k=1)
-
-    async def prune(self) -> int:
-        """Delete what its retention has passed; returns the number of question threads cleared.
-        Pending reviews survive whatever their age."""
-        now = datetime.now(UTC)
-        kept = self.settings.retention
-        await self.reviewing.expire(self.settings.review.hard_limit_hours)
-        await self.store.switches.sweep("aside:", now - timedelta(days=kept.checkpoints_days))
-        await self.store.inbox.sweep(now - timedelta(hours=kept.inbox_hours))
-        for review_id in await self.cards.ageing(now):
-            await self.store.queue.defer("renew", {"review_id": review_id}, lock=f"card:{review_id}")
-        await self.store.arrivals.sweep(now - timedelta(hours=kept.inbox_hours))
-        for kind in ("file", "edit"):
-            await self.store.kept.sweep(kind, now - timedelta(hours=kept.inbox_hours))
-        await self.store.queue.sweep(int(kept.inbox_hours))
-        await self.store.erasure.old_words(now - timedelta(days=kept.runs_days))
-        finished = await self.store.conversations.finished_before(now - timedelta(days=kept.checkpoints_days))
-        threads = [thread_id(row.conversation_id, row.id) for row in finished]
-        await self.store.database.delete_checkpoints(threads)
-        return len(threads)
 
 
 @dataclass(frozen=True)
@@ -153,15 +134,18 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         words = Words()
         platforms = dict((parts.platforms or _platforms)(store))
         if settings.slack is not None:
-            from bot.slack.send import open_house  # slack-sdk, only where it is set up
+            from bot.slack import send as slack  # slack-sdk, only where it is set up
 
-            platforms["slack"] = await closing.enter_async_context(
-                open_house(settings.slack, store, words, settings.review.channels)
+            office = await closing.enter_async_context(
+                slack.open_house(settings.slack, store, words, settings.review.channels)
             )
+            office.neighbours, platforms["slack"] = platforms, office
         if settings.feishu is not None:
             from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
 
-            house = await closing.enter_async_context(feishu.open_house(settings.feishu, store, words))
+            house = await closing.enter_async_context(
+                feishu.open_house(settings.feishu, store, words, settings.review.channels)
+            )
             house.neighbours, platforms["feishu"] = platforms, house
         deliverer = Deliverer(
             store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
@@ -178,8 +162,12 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         deciders = Deciders(
             store.people,
             platforms,
-            reviewers=frozenset(settings.review.reviewers),
+            reviewers=settings.review.reviewers,
+            channels=settings.review.channels,
             allow_own=settings.review.allow_own,
+        )
+        reviewing = Reviewing(
+            store, graphs, asking, deciders=deciders, verifying=verifying, sampling=sampling
         )
         app = App(
             settings=settings,
@@ -191,9 +179,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             outbox=Outbox(store, deliverer),
             asking=asking,
             cards=cards,
-            reviewing=Reviewing(
-                store, graphs, asking, deciders=deciders, verifying=verifying, sampling=sampling
-            ),
+            reviewing=reviewing,
             trust=trust,
             gaps=Gaps(store, asking, settings.search),
             patience=patience,
@@ -201,8 +187,14 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             correcting=correcting,
             erasing=Erasing(store, graphs),
             admin=Admin(store, embedder, settings),
+            upkeep=Upkeep(store, reviewing, cards, settings),
         )
-        jobs.register(store.queue, app)
+        jobs.register_answering(store.queue, asking, app.erasing)
+        jobs.register_reviews(store.queue, reviewing, cards, patience)
+        jobs.register_verified(store.queue, verifying, correcting)
+        jobs.register_sending(store.queue, asking, app.outbox)
+        jobs.register_documents(store.queue, app.admin, store.documents, app.gaps)
+        jobs.register_upkeep(store.queue, app.upkeep)
         yield app
 
 
@@ -296,4 +288,5 @@ def limits(settings: Settings) -> Limits:
         retry_below=chosen.retry_below,
         abstain_below=chosen.abstain_below,
         iterations=chosen.iterations,
+        question_seconds=settings.model.question_seconds,
     )

@@ -17,7 +17,7 @@ from bot.graphs import Graphs
 from bot.limits import door
 from bot.messages import Change, Incoming, Progress, Reply
 from bot.patience import Patience
-from bot.pausing import paused
+from bot.pausing import paused, pausing
 from bot.sampling import Sampling, sampled
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
@@ -194,15 +194,14 @@ class Asking:
                 question_id=uuid.uuid4().hex,
                 language=language(text[:longest]),
             ),
-            await self._door(incoming) if door is None else door,
+            self._door(incoming) if door is None else door,
             replaces=replaces,
             insist=insist,
         )
 
-    async def _door(self, incoming: Incoming) -> Door:
+    def _door(self, incoming: Incoming) -> Door:
         found = door(incoming, self._bounds.limits, self._bounds.longest, datetime.now(UTC))
-        paused_by = await paused(self._store.switches, incoming.platform, incoming.channel)
-        return Door(refused="paused") if paused_by and not found.refused else found
+        return replace(found, switches=pausing(incoming.platform, incoming.channel))
 
     # --- jobs
 

@@ -78,6 +78,7 @@ class Cards:
         """Job `redraw`: bring every posted card to what the row says now."""
         review = await current(self._store, await self._store.reviews.get(review_id))
         question = await self._store.conversations.question(review.question_id)
+        meanwhile = (f"draft:{review_id}", f"timed_out:{review_id}")
         for row in await self._store.deliveries.for_review(review_id):
             if row.kind == "card" and row.state == "sent":
                 if row.content["meta"].get("moved"):
@@ -87,9 +88,8 @@ class Cards:
             elif row.kind == "held" and row.state == "sent":
                 told = notice(Reply.from_json(row.content), review)
                 await self._deliverer.redraw(row, told, wait=False)
-            elif row.purpose in (f"draft:{review_id}", f"timed_out:{review_id}") and row.state == "sent":
-                if review.state != "pending":
-                    await self._deliverer.redraw(row, self._over(Reply.from_json(row.content)), wait=False)
+            elif row.purpose in meanwhile and row.state == "sent" and review.state != "pending":
+                await self._deliverer.redraw(row, self._over(Reply.from_json(row.content)), wait=False)
 
     def _over(self, told: Reply) -> Reply:
         """What was said while it waited, now that it is decided: no choice is left, and no unverified word."""

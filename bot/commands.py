@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from bot.doctor import examine
 from bot.gaps import Cluster
-from bot.messages import REASONS
-from bot.pausing import EVERYWHERE, channel_switch
+from bot.pausing import pause, pauses, place_of
+from bot.telling import age, opinion, reason
 from store.catalogue import CollectionRow
 from store.errors import NotFound
 from store.insight import Gap
@@ -25,9 +25,7 @@ STATS_DAYS = 7
 KINDS = ("unknown", "rejected", "unhelpful")
 INHERIT = "inherit"
 PRINCIPAL = re.compile(r"everyone|(slack|feishu|web|cli):[^\s,]+")
-CHANNEL = re.compile(r"(slack|feishu|web):[^\s,]+")
 SNIPPET = 160
-UNITS = (("years", 525_600), ("months", 43_800), ("days", 1_440), ("hours", 60), ("minutes", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Table:
         }
 
     def _say(self, key: str, **values: object) -> str:
-        return self._words(self._language, f"slack.kb.{key}", **values)
+        return self._words(self._language, f"chat.kb.{key}", **values)
 
     async def _help(self, person: str, words: list[str]) -> str:
         lines = [f"/kb {name} – {self._say(f'help_{name}')}" for name in self.commands]
@@ -139,11 +137,7 @@ class Table:
         return "\n".join(lines) or self._say("empty")
 
     def _age(self, then: datetime) -> str:
-        minutes = max(0, int((datetime.now(UTC) - then).total_seconds() // 60))
-        for key, length in UNITS:
-            if minutes >= length:
-                return self._words(self._language, f"slack.age.{key}", count=minutes // length)
-        return self._words(self._language, "slack.age.now")
+        return age(self._words, self._language, then, datetime.now(UTC))
 
     async def _gaps(self, person: str, words: list[str]) -> str:
         """By week, what the documents did not settle: nobody knew, a reviewer refused, a reader was not helped. What
@@ -151,7 +145,10 @@ class Table:
         if words:
             return await self._own_gap(person, words)
         every = await self._app.gaps.clusters(private=True)
-        shown = {week: list(found) for week, found in groupby(await self._app.gaps.clusters(), key=lambda c: c.week)}
+        shown = {
+            week: list(found)
+            for week, found in groupby(await self._app.gaps.clusters(), key=lambda c: c.week)
+        }
         lines: list[str] = []
         for week, found in groupby(every, key=lambda cluster: cluster.week):
             gaps = [gap for cluster in found for gap in cluster.gaps]
@@ -183,14 +180,11 @@ class Table:
         return f"{line}{owner} · {cluster.key}"
 
     def _gap(self, gap: Gap) -> str:
-        text = " ".join(gap.text.split())[:SNIPPET]
-        why = (
-            self._words(self._language, f"review.reasons.{gap.reason}")
-            if gap.reason in REASONS
-            else gap.reason
+        text, why = " ".join(gap.text.split())[:SNIPPET], " ".join(gap.reason.split())[:SNIPPET]
+        said = (reason if gap.kind == "rejected" else opinion)(self._words, self._language, why)
+        return self._say(
+            "gap_line", kind=self._say(f"gap_{gap.kind}"), text=f"{text} – {said}" if said else text
         )
-        reason = f" – {' '.join(why.split())[:SNIPPET]}" if why else ""
-        return self._say("gap_line", kind=self._say(f"gap_{gap.kind}"), text=f"{text}{reason}")
 
     async def _stats(self, person: str, words: list[str]) -> str:
         """The last seven days beside the seven before them."""
@@ -337,16 +331,11 @@ class Table:
     async def _pause(self, person: str, words: list[str]) -> str:
         """pause, pause off: everywhere; pause CHANNEL [off], the channel as a principal, such as slack:C0123."""
         off = words[-1:] == ["off"]
-        places = words[:-1] if off else words
-        if len(places) > 1 or (places and not CHANNEL.fullmatch(places[0])):
+        place = " ".join(words[:-1] if off else words)
+        if not await pause(self._app.store, place, person, off=off):
             return self._say("pause_how")
-        name = channel_switch(*places[0].split(":", 1)) if places else EVERYWHERE
-        where = places[0] if places else self._say("pause_everywhere")
-        if off:
-            await self._app.store.switches.off(name)
-            return self._say("paused_off", where=where)
-        await self._app.store.switches.on(name, person)
-        return self._say("paused_on", where=where)
+        where = place or self._say("pause_everywhere")
+        return self._say("paused_off" if off else "paused_on", where=where)
 
     async def _pauses(self) -> list[str]:
         """A line for each place where answering is paused."""
@@ -357,12 +346,12 @@ class Table:
                 name=self._say("pause_name"),
                 detail=self._say(
                     "pause_since",
-                    where=switch.name.partition(":")[2] or self._say("pause_everywhere"),
+                    where=place_of(switch) or self._say("pause_everywhere"),
                     who=switch.set_by,
                     age=self._age(switch.set_at),
                 ),
             )
-            for switch in await self._app.store.switches.list(EVERYWHERE)
+            for switch in await pauses(self._app.store.switches)
         ]
 
 

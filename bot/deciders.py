@@ -1,11 +1,12 @@
-"""Who may decide a review, asked at the click: on the list, human, and not the one who asked (invariant 5)."""
+"""Who may decide a review, asked at the click: on the list, still in the review channel, and not the one who asked
+(invariant 5)."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 import structlog
 
-from bot.messages import Directory, NotTaken, Platform
+from bot.messages import Directory, Membership, NotTaken, Platform
 from store.people import People
 
 log = structlog.get_logger(__name__)
@@ -22,20 +23,33 @@ class Deciders:
         people: People,
         platforms: Mapping[str, Platform],
         *,
-        reviewers: frozenset[str],
+        reviewers: Sequence[str],
+        channels: Sequence[str] = (),
         allow_own: bool = False,
     ) -> None:
+        """`channels` are the review channels, as principals."""
         self._people = people
         self._platforms = platforms
-        self._reviewers = reviewers
+        self.reviewers = tuple(dict.fromkeys(reviewers))
+        self._channels = tuple(channels)
         self._allow_own = allow_own
+
+    async def present(self, principal: str) -> bool:
+        """Whether this person is in a review channel of their platform, where it has one: who has left it decides no
+        more, and sees no draft."""
+        platform = principal.partition(":")[0]
+        there = [place.partition(":")[2] for place in self._channels if place.startswith(f"{platform}:")]
+        house = self._platforms.get(platform)
+        if not there or not hasattr(house, "inside"):
+            return True
+        return await cast(Membership, house).inside(principal, there)
 
     async def listed(self, principal: str) -> bool:
         """Whether this person is on the list, under any identity."""
-        if principal in self._reviewers:
+        if principal in self.reviewers:
             return True
         await self._introduce(principal)
-        return not self._reviewers.isdisjoint(await self._people.principals(principal))
+        return any(who in self.reviewers for who in await self._people.principals(principal))
 
     async def refusal(self, actor: str, asker: str) -> str:
         """Why `actor` may not decide what `asker` asked: "", forbidden, own or unlinked.
@@ -43,7 +57,7 @@ class Deciders:
         Across platforms only people whose accounts are linked decide: of others nobody can tell whether they asked
         the question themselves.
         """
-        if not await self.listed(actor):
+        if not await self.present(actor) or not await self.listed(actor):
             return "forbidden"
         return "" if self._allow_own else await self._alike(actor, asker)
 

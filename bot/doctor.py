@@ -1,23 +1,15 @@
 """What must work for Signoff to work, looked at one by one, each with its remedy."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from bot.findings import Finding
 from rag_graph.contracts import ModelUnavailable, Turn
 from store.errors import RerankFailed, StoreError
 
 if TYPE_CHECKING:
     from bot.app import App
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
 
 
 async def examine(app: "App") -> list[Finding]:

@@ -1,18 +1,26 @@
-"""The queue's tasks. Thin: each finds its use case and gives the job its retry rule."""
+"""The queue's tasks. Thin: each binds the name that the store defers to its use case and its retry rule."""
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import structlog
 
+from bot.admin import Admin
+from bot.ask import Asking
+from bot.cards import Cards
+from bot.correcting import Correcting
 from bot.deliver import Crowded
+from bot.erasing import Erasing
+from bot.gaps import Gaps
+from bot.outbox import Outbox
+from bot.patience import Patience
+from bot.review import Reviewing
+from bot.upkeep import Upkeep
+from bot.verifying import Verifying
 from rag_graph.contracts import RunLost
+from store.documents import Documents
 from store.errors import NotFound
 from store.queue import Queue, Retry
-
-if TYPE_CHECKING:
-    from bot.app import App
 
 log = structlog.get_logger(__name__)
 
@@ -28,107 +36,85 @@ SENDING = Retry(attempts=1)
 INGESTING = Retry(attempts=8, initial_seconds=2.0, longest_seconds=60.0)
 
 
-def register(queue: Queue, app: "App") -> None:
-    """Bind the task names that the store defers to the use cases of `app`."""
-    _register_answering(queue, app)
-    _register_ingestion(queue, app)
-    _register_verified(queue, app)
-
-    async def prune() -> None:
-        await app.prune()
-
-    async def undelivered() -> None:
-        await app.outbox.tend()
-
-    async def refetch() -> None:
-        await app.admin.refetch()
-
-    async def dictionary() -> None:
-        await app.store.documents.follow_dictionary()
-
-    queue.periodic("dictionary", dictionary, cron="* * * * *")
-    queue.periodic("prune", prune, cron="17 * * * *")
-    queue.periodic("refetch", refetch, cron="43 * * * *")
-    queue.periodic("undelivered", undelivered, cron="* * * * *")
-
-
-def _register_answering(queue: Queue, app: "App") -> None:
+def register_answering(queue: Queue, asking: Asking, erasing: Erasing) -> None:
     async def answer(question_id: str) -> None:
-        await _quietly_gone(app.asking.answer(question_id), question=question_id)
+        await _quietly_gone(asking.answer(question_id), question=question_id)
 
     async def answer_failed(question_id: str) -> None:
-        await _quietly_gone(app.asking.give_up(question_id), question=question_id)
+        await _quietly_gone(asking.give_up(question_id), question=question_id)
 
     async def remember(question_id: str) -> None:
-        await _quietly_gone(app.asking.remember(question_id), question=question_id)
+        await _quietly_gone(asking.remember(question_id), question=question_id)
+
+    async def forget(conversation_id: str, question_id: str) -> None:
+        await erasing.checkpoints(conversation_id, question_id)
 
     queue.task("answer", answer, retry=ANSWERING, exhausted=answer_failed)
     queue.task("remember", remember, retry=ANSWERING)
-    _register_reviews(queue, app)
-    _register_sending(queue, app)
+    queue.task("forget", forget, retry=ANSWERING)
 
 
-def _register_reviews(queue: Queue, app: "App") -> None:
+def register_reviews(queue: Queue, reviewing: Reviewing, cards: Cards, patience: Patience) -> None:
     async def resume(review_id: int) -> None:
-        await _quietly_gone(app.reviewing.resume(review_id), review=review_id)
+        await _quietly_gone(reviewing.resume(review_id), review=review_id)
 
     async def resume_failed(review_id: int) -> None:
-        await _quietly_gone(app.reviewing.give_up(review_id), review=review_id)
+        await _quietly_gone(reviewing.give_up(review_id), review=review_id)
 
     async def redraw(review_id: int) -> None:
         try:
-            await _quietly_gone(app.cards.redraw(review_id), review=review_id)
+            await _quietly_gone(cards.redraw(review_id), review=review_id)
         except Crowded:
             # Waiting in here would keep one of the few places from somebody who waits for an answer.
             again = {"review_id": review_id}
             await queue.defer("redraw", again, lock=f"card:{review_id}", schedule_in=CROWDED_SECONDS)
 
     async def redraw_failed(review_id: int) -> None:
-        await _quietly_gone(app.cards.give_up(review_id), review=review_id)
+        await _quietly_gone(cards.give_up(review_id), review=review_id)
 
     async def renew(review_id: int) -> None:
-        await _quietly_gone(app.cards.renew(review_id, datetime.now(UTC)), review=review_id)
+        await _quietly_gone(cards.renew(review_id, datetime.now(UTC)), review=review_id)
 
-    async def patience(review_id: int, step: str) -> None:
-        await _quietly_gone(app.patience.step(review_id, step), review=review_id)
+    async def wait_on(review_id: int, step: str) -> None:
+        await _quietly_gone(patience.step(review_id, step), review=review_id)
 
-    queue.task("patience", patience, retry=ANSWERING)
+    queue.task("patience", wait_on, retry=ANSWERING)
     queue.task("resume", resume, retry=ANSWERING, exhausted=resume_failed)
     queue.task("redraw", redraw, retry=ANSWERING, exhausted=redraw_failed)
     queue.task("renew", renew, retry=SENDING)
 
 
-def _register_sending(queue: Queue, app: "App") -> None:
+def register_sending(queue: Queue, asking: Asking, outbox: Outbox) -> None:
     async def tell(question_id: str, reason: str, wait: float) -> None:
-        await _quietly_gone(app.asking.tell(question_id, reason, wait), question=question_id)
+        await _quietly_gone(asking.tell(question_id, reason, wait), question=question_id)
 
     async def redeliver(question_id: str) -> None:
-        await _quietly_gone(app.asking.redeliver(question_id), question=question_id)
+        await _quietly_gone(asking.redeliver(question_id), question=question_id)
 
     async def resend(delivery_id: int) -> None:
-        await _quietly_gone(app.outbox.resend(delivery_id), delivery=delivery_id)
+        await _quietly_gone(outbox.resend(delivery_id), delivery=delivery_id)
 
-    async def forget(conversation_id: str, question_id: str) -> None:
-        await app.erasing.checkpoints(conversation_id, question_id)
+    async def undelivered() -> None:
+        await outbox.tend()
 
-    queue.task("forget", forget, retry=ANSWERING)
     queue.task("tell", tell, retry=ANSWERING)
     queue.task("redeliver", redeliver, retry=SENDING)
     queue.task("resend", resend, retry=SENDING)
+    queue.periodic("undelivered", undelivered, cron="* * * * *")
 
 
-def _register_verified(queue: Queue, app: "App") -> None:
+def register_verified(queue: Queue, verifying: Verifying, correcting: Correcting) -> None:
     async def embed_verified() -> None:
-        await app.verifying.embed()
+        await verifying.embed()
 
     async def reverify(verified_id: int) -> None:
-        await _quietly_gone(app.verifying.reopen(verified_id), verified=verified_id)
+        await _quietly_gone(verifying.reopen(verified_id), verified=verified_id)
 
     async def recheck(document_id: int) -> None:
-        await app.correcting.recheck(document_id)
+        await correcting.recheck(document_id)
 
     async def verified() -> None:
-        await app.verifying.tend()
+        await verifying.tend()
 
     queue.task("embed_verified", embed_verified, retry=INGESTING)
     queue.task("reverify", reverify, retry=ANSWERING)
@@ -136,18 +122,33 @@ def _register_verified(queue: Queue, app: "App") -> None:
     queue.periodic("verified", verified, cron="*/10 * * * *")
 
 
-def _register_ingestion(queue: Queue, app: "App") -> None:
+def register_documents(queue: Queue, admin: Admin, documents: Documents, gaps: Gaps) -> None:
     async def ingest(version_id: int) -> None:
-        await _quietly_gone(app.admin.ingest(version_id), version=version_id)
+        await _quietly_gone(admin.ingest(version_id), version=version_id)
 
     async def ingest_failed(version_id: int) -> None:
-        await _quietly_gone(app.admin.give_up(version_id), version=version_id)
+        await _quietly_gone(admin.give_up(version_id), version=version_id)
+
+    async def refetch() -> None:
+        await admin.refetch()
+
+    async def dictionary() -> None:
+        await documents.follow_dictionary()
 
     async def replay(version_id: int) -> None:
-        await _quietly_gone(app.gaps.replay(version_id), version=version_id)
+        await _quietly_gone(gaps.replay(version_id), version=version_id)
 
     queue.task("replay", replay, retry=ANSWERING)
     queue.task("ingest", ingest, retry=INGESTING, exhausted=ingest_failed)
+    queue.periodic("dictionary", dictionary, cron="* * * * *")
+    queue.periodic("refetch", refetch, cron="43 * * * *")
+
+
+def register_upkeep(queue: Queue, upkeep: Upkeep) -> None:
+    async def prune() -> None:
+        await upkeep.prune()
+
+    queue.periodic("prune", prune, cron="17 * * * *")
 
 
 async def _quietly_gone(work: Awaitable[object], **what: object) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bot.doctor import Finding
+from bot.findings import Finding
 from store.passages import Passage, SearchResult
-from store.text import query_lexemes
+from store.words import query_lexemes
 
 if TYPE_CHECKING:
     from bot.app import App

@@ -1,6 +1,6 @@
 """The shapes that cross a platform's boundary. Leaf vocabulary: every house translates to and from these."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -54,7 +54,7 @@ class Action:
     to: str = ""
 
 
-# Why a draft is rejected: `review.reasons.<name>` in the words files. Fixed, so that they can be counted, and become
+# Why a draft is rejected (`Action.reason`, words in `review.reasons`). Fixed, so that they can be counted, and become
 # labels.
 REASONS = ("wrong_document", "out_of_date", "incomplete", "should_not_answer", "other")
 
@@ -139,6 +139,14 @@ class Platform(Protocol):
         ...
 
     async def progress(self, address: Mapping[str, Any], progress: Progress) -> None: ...
+
+
+class Membership(Protocol):
+    """A house whose channels have members implements this as well: who has left the review channels decides no more."""
+
+    async def inside(self, principal: str, channels: Sequence[str]) -> bool:
+        """Whether somebody is in one of these channels, by the platform's ids; False where it does not say."""
+        ...
 
 
 class Directory(Protocol):

@@ -18,6 +18,7 @@ from bot.hours import Hours, median
 from bot.messages import PEEK, PERSON, WAIT, Reply
 from bot.replies import spell
 from bot.settings import Queue, Review
+from bot.telling import quoted
 from bot.words import Words
 from rag_graph.policy import Rules
 from store import Store
@@ -223,13 +224,17 @@ class Patience:
 
     async def call_person(self, row: QuestionRow, review: ReviewRow, key: str) -> None:
         """Ask the review channels for somebody who answers in the thread themselves."""
-        question = "\n".join(f"> {line}" for line in row.text.splitlines())
         audience = set((await current(self._store, review)).audience)
         for place in self._review.channels:
             platform, _, channel = place.partition(":")
             shown = "everyone" in audience or place in audience
             text = self._words(self._review.language, key, reference=review.id)
-            reply = Reply("notice", f"{text}\n\n{question}" if shown else text, self._review.language)
+            reply = Reply(
+                "notice",
+                f"{text}\n\n{quoted(row.text)}" if shown else text,
+                self._review.language,
+                meta={"conversation_id": row.conversation_id},
+            )
             await self._quietly(
                 NewDelivery(
                     purpose=f"person:{row.id}:{place}",

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from bot.ask import Asking, as_question
+from bot.cards import narrowed
 from bot.deciders import Deciders
 from bot.graphs import Graphs
 from bot.messages import REASONS, Action
@@ -33,7 +34,7 @@ class Acted:
     every click gets one, also a late or forbidden one."""
 
     # done | first | revised | claimed | released | reassigned | late | stale | gone | forbidden | own | unlinked |
-    # twice | no_reviewer | empty
+    # twice | no_reviewer | empty; of `look` also open | narrowed
     key: str
     review: ReviewRow | None
 
@@ -79,8 +80,35 @@ class Reviewing:
         return await self._carry_out(action, review, question.asker)
 
     async def reviewer(self, principal: str) -> bool:
-        """Whether this person, under any of their linked identities, is on the list of reviewers."""
-        return await self._deciders.listed(principal)
+        """Whether this person, under any of their linked identities, is on the list of reviewers and still in the
+        review channel."""
+        return await self._deciders.present(principal) and await self._deciders.listed(principal)
+
+    async def look(self, review_id: int, version_hash: str, actor: str, *, draft: bool = True) -> Acted:
+        """The review for one reviewer who opens it: its key is "open" where they may read the draft and decide on it,
+        else what keeps them from it. `draft`: they see it then, which is written down."""
+        review = await self._store.reviews.find(review_id)
+        key = "open"
+        if not await self.reviewer(actor):
+            key = "forbidden"
+        elif review is None or review.state == "withdrawn":
+            key = "gone"
+        elif review.state != "pending":
+            key = "late"
+        elif review.version_hash != version_hash:
+            key = "stale"
+        elif await narrowed(self._store, review):
+            key = "narrowed"
+        elif draft:
+            await self._store.reviews.saw(review.id, actor)
+        return Acted(key, review)
+
+    async def others(self, review_id: int) -> list[str]:
+        """The reviewers to whom a review can be passed on, as their list names them."""
+        review = await self._store.reviews.get(review_id)
+        question = await self._store.conversations.question(review.question_id)
+        listed = self._deciders.reviewers
+        return [who for who in listed if who not in (question.asker, review.claimed_by)]
 
     async def _carry_out(self, action: Action, review: ReviewRow, asker: str) -> Acted:
         if action.verb == "claim":

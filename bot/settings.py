@@ -78,6 +78,8 @@ class Model(_Frozen):
 
     window: Annotated[int, Field(ge=2_000, le=2_000_000)] = 8_000  # tokens, question and answer together
     fallback: str | None = None  # another model at the endpoint, asked once when a role's own gave up
+    # For all model and tool calls of one question, retries included; what is not written then is quoted.
+    question_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60
     text: Literal["full", "redacted", "none"] = "redacted"  # of prompts, as they are kept with each run
     draft: Role = Role()
     rewrite: Role = Role()

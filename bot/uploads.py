@@ -2,10 +2,11 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from bot.commands import unreadable
 from bot.messages import Reply
 from store.deliveries import DeliveryRow, NewDelivery
 from store.documents import VersionRow
@@ -23,6 +24,11 @@ TRYING = Retry(attempts=4, initial_seconds=1.0, longest_seconds=15.0)
 
 # Where a file is → ("", its bytes), or (the key of what is wrong, its detail).
 Fetch = Callable[[Mapping[str, Any]], Awaitable[tuple[str, bytes]]]
+
+
+def names_page(words: Sequence[str]) -> bool:
+    """Whether what follows "add" is the address of a page."""
+    return bool(words) and words[0].startswith(("http://", "https://"))
 
 
 class Uploads:
@@ -46,6 +52,15 @@ class Uploads:
     async def defer_page(self, url: str, person: str, collection: str, audience: list[str]) -> None:
         """Store the wish to read an address of the web; a job fetches it."""
         await self.defer({"key": uuid.uuid4().hex, "name": url, "page": True}, person, collection, audience)
+
+    async def add_page(self, person: str, words: Sequence[str]) -> str:
+        """add ADDRESS [COLLECTION [PRINCIPAL…]]: the wish is stored; returns what its author reads."""
+        url, collection, *audience = [*words, "general"] if len(words) == 1 else words
+        wrong = unreadable(audience)
+        if wrong:
+            return self._words(self._language, "chat.kb.no_principal", names=" ".join(wrong))
+        await self.defer_page(url, person, collection, audience)
+        return self._words(self._language, "chat.kb.add_started", name=url)
 
     async def take(self, file: dict[str, Any], person: str, collection: str, audience: list[str]) -> None:
         name, data = str(file["name"]), b""
@@ -98,7 +113,7 @@ class Uploads:
             step = self._words(self._language, f"web.documents.steps.{progress['step']}")
             done, of = progress["done"], progress["of"]
             reading = self._words(
-                self._language, "slack.kb.add_reading", name=name, step=step, done=done, of=of
+                self._language, "chat.kb.add_reading", name=name, step=step, done=done, of=of
             )
             await self._redraw(file, person, reading)
         await self._look_later(version, file, person, collection)
@@ -122,12 +137,10 @@ class Uploads:
         begins = "\n".join(chunk.text for chunk in chunks[:PREVIEW_CHUNKS])[:PREVIEW_LETTERS]
         quoted = "\n".join(f"> {line}" for line in begins.splitlines())
         done = self._words(
-            self._language, "slack.kb.add_done", name=title, chunks=row.chunk_count, collection=collection
+            self._language, "chat.kb.add_done", name=title, chunks=row.chunk_count, collection=collection
         )
         if row.number > 1 and row.changes:
-            done += " " + self._words(
-                self._language, "slack.kb.add_changed", number=row.number, **row.changes
-            )
+            done += " " + self._words(self._language, "chat.kb.add_changed", number=row.number, **row.changes)
         return f"{done}\n\n{quoted}"
 
     def _failure(self, code: str, name: str, detail: str) -> str:
@@ -137,7 +150,7 @@ class Uploads:
         return f"{what} {self._words(self._language, f'ingest.{key}.remedy')}"
 
     async def _tell(self, file: Mapping[str, Any], person: str, key: str, **values: object) -> None:
-        await self._say(file, person, self._words(self._language, f"slack.kb.{key}", **values))
+        await self._say(file, person, self._words(self._language, f"chat.kb.{key}", **values))
 
     async def _say(self, file: Mapping[str, Any], person: str, text: str) -> DeliveryRow:
         return await self._app.deliverer.deliver(

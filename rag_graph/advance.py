@@ -17,6 +17,7 @@ from langgraph.types import Command, StateSnapshot
 from langsmith import tracing_context
 
 from rag_graph.contracts import Decision, Deps, Draft, Question, RunLost, Turn
+from rag_graph.deadline import within
 from rag_graph.decisions import fingerprint
 from rag_graph.graph import RETRIEVE, QuestionGraph
 from rag_graph.state import ReviewStatus, initial
@@ -105,7 +106,8 @@ async def advance(  # noqa: PLR0913 - one door for starting, continuing and resu
     # Nothing needs to be saved before the first pause (the inbox asks again after a crash): one checkpoint of
     # the end state instead of one a step. From the pause on every step is.
     reviewed = bool(before.values) and before.values["notes"].get("held", False)
-    timings = await _run(running, move, config, deps, on_event, "sync" if reviewed else "exit")
+    with within(deps.limits.question_seconds):
+        timings = await _run(running, move, config, deps, on_event, "sync" if reviewed else "exit")
     after = await running.aget_state(config)
     if not after.interrupts and not after.values.get("answer"):
         raise RunLost(f"{thread} ended at {after.next or 'nothing'} without an answer or a pause")

@@ -4,7 +4,7 @@ A question made of these alone says nothing about what it is about. Collected fr
 CAsT and from the usual questions to a handbook.
 """
 
-from store.text import tokens
+from store.words import tokens
 
 __all__ = ["ATTRIBUTES_ZH", "GENERIC_EN", "NOUNS_EN"]
 

@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 
 from rag_graph import prompts
 from rag_graph.contracts import Material, Passage, Question, Turn
-from rag_graph.selection import selected
+from rag_graph.selection import selected, window
 from store.text import estimate_tokens
 
-__all__ = ["Budget", "Context", "build_context", "conversation", "reading_order"]
+__all__ = ["Budget", "Context", "build_context", "clipped", "conversation", "reading_order"]
 
 VERBATIM = 3  # turns
 FEWER_TURNS = 2
 FEWER_DOCUMENTS = 3
 SMALLEST_WINDOW = 2_000
 ROUNDS = 4  # of leaving out sentences: what a gap's ellipsis costs is known only afterwards
+CONDENSED = "condensed"  # how a model's summary of a section is labelled
+SCRAPS = 0.3  # of the best passage: what the sentence filter leaves of a text at most is worth reading down to that
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class Budget:
 class Context:
     """The messages for one call. `report` is estimated tokens by part; `trimmed` what had to go, in order.
 
-    `shown` are the numbers (from 1, as in the material) of the passages that are in it, best first.
+    `shown` are the numbers (from 1, as in the material) of the passages that are in it, best first. `lacking` says that
+    of the best one neither a fair part nor its best paragraph with its neighbours fits: a summary has to do.
     """
 
     system: str
@@ -73,6 +76,18 @@ class Context:
     shown: tuple[int, ...]
     report: Mapping[str, int]
     trimmed: tuple[str, ...]
+    lacking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """What is shown of one passage. What is `settled` is not cut further: a window, or what a model `condensed`."""
+
+    numbers: tuple[int, ...]
+    passage: Passage
+    text: str
+    settled: bool = False
+    condensed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +98,7 @@ class _Parts:
     question: str
     summary: str
     turns: tuple[Turn, ...]
-    documents: tuple[tuple[int, Passage, str], ...]  # number, passage, the text shown of it
+    documents: tuple[_Document, ...]
     results: str
     guidance: str
 
@@ -98,22 +113,23 @@ def build_context(
 ) -> Context:
     """The system and user message for `question`, never above `budget.input` by estimate.
 
-    What does not fit goes in this order: the history to two turns, the documents from five to three, then
-    sentences that share least with the question. Raises ValueError when not even the instructions fit.
+    What does not fit goes in this order: the history to two turns, the documents from five to three, then sentences
+    that share least with the question. Where that leaves scraps of the best document, its best paragraph is shown with
+    one on either side; where not even that fits, the result is `lacking`. Raises ValueError when not even the
+    instructions fit.
     """
-    boundary = _boundary(
-        [summary, *(p.text for p in material.passages), *(t.answer for t in turns), question.text]
-    )
+    texts = [summary, *(p.text for p in material.passages), *(t.answer for t in turns), question.text]
+    boundary = _boundary([*texts, material.condensed.text if material.condensed else ""])
     system = prompts.render(prompt, question.language, boundary=boundary)
     parts = _Parts(
         boundary,
         prompts.render(
-            "question", question.language, question=_clipped(question.text, budget.question, budget)
+            "question", question.language, question=clipped(question.text, budget.question, budget)
         ),
-        _clipped(summary, budget.history // 3, budget),
+        clipped(summary, budget.history // 3, budget),
         tuple(turns[-VERBATIM:]),
-        tuple((number, passage, passage.text) for number, passage in enumerate(material.passages, 1)),
-        _clipped(_results(material, boundary), budget.tools, budget),
+        _shown(material),
+        clipped(_results(material, boundary), budget.tools, budget),
         _guidance(material, question.language, budget),
     )
     trimmed: list[str] = []
@@ -125,7 +141,9 @@ def build_context(
     report = _report(system, user, parts, budget)
     if report["total"] > budget.input:
         raise ValueError(f"instructions and question alone take {report['total']} of {budget.input} tokens")
-    return Context(system, user, tuple(number for number, _, _ in parts.documents), report, tuple(trimmed))
+    shown = tuple(number for document in parts.documents for number in document.numbers)
+    lacking = bool(material.passages) and _scraps(parts, material.passages[0])
+    return Context(system, user, shown, report, tuple(trimmed), lacking)
 
 
 def reading_order(count: int) -> list[int]:
@@ -154,11 +172,14 @@ def _fenced(boundary: str, label: str, text: str, end: str) -> str:
 _BREAKS = re.compile(r"[\s\[\]]+")
 
 
-def _label(number: int, passage: Passage) -> str:
-    """Number, document, headings, page and date: what a citation needs, in one line."""
-    place = " › ".join((passage.title, *passage.heading_path))
+def _document(boundary: str, document: _Document) -> str:
+    """Number, document, headings, page and date, which a citation needs, in one line; then the text."""
+    passage, numbers = document.passage, ", ".join(map(str, document.numbers))
+    place = _BREAKS.sub(" ", " › ".join((passage.title, *passage.heading_path)))[:160]
     page = f" · p. {passage.page}" if passage.page else ""
-    return f"document {number} · {_BREAKS.sub(' ', place)[:160]}{page} · {passage.updated_at:%Y-%m-%d}"
+    kind, end = (CONDENSED, CONDENSED) if document.condensed else ("document", numbers)
+    label = f"{kind} {numbers} · {place}{page} · {passage.updated_at:%Y-%m-%d}"
+    return _fenced(boundary, label, document.text, end)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------
@@ -185,9 +206,22 @@ def _history(parts: _Parts) -> str:
 
 def _documents(parts: _Parts) -> str:
     laid = [parts.documents[rank] for rank in reading_order(len(parts.documents))]
-    return "\n\n".join(
-        _fenced(parts.boundary, _label(number, passage), text, str(number)) for number, passage, text in laid
+    return "\n\n".join(_document(parts.boundary, document) for document in laid)
+
+
+def _shown(material: Material) -> tuple[_Document, ...]:
+    """The passages; first, in the place of those that it is made of, what a model condensed."""
+    summary = material.condensed
+    numbered = list(enumerate(material.passages, 1))
+    if summary is None:
+        return tuple(_Document((number,), passage, passage.text) for number, passage in numbered)
+    first = material.passages[summary.numbers[0] - 1]
+    others = (
+        _Document((number,), passage, passage.text)
+        for number, passage in numbered
+        if number not in summary.numbers
     )
+    return (_Document(summary.numbers, first, summary.text, settled=True, condensed=True), *others)
 
 
 def _results(material: Material, boundary: str) -> str:
@@ -198,8 +232,8 @@ def _results(material: Material, boundary: str) -> str:
 
 
 def _guidance(material: Material, language: str, budget: Budget) -> str:
-    clipped = _clipped(material.guidance.strip(), budget.question, budget)
-    asked = prompts.render("guidance", language, guidance=clipped) if clipped else ""
+    wish = clipped(material.guidance.strip(), budget.question, budget)
+    asked = prompts.render("guidance", language, guidance=wish) if wish else ""
     redo = prompts.render("redo", language) if material.redo else ""
     return "\n\n".join(filter(None, (asked, redo)))
 
@@ -224,7 +258,7 @@ def _report(system: str, user: str, parts: _Parts, budget: Budget) -> dict[str, 
 # --- fitting ----------------------------------------------------------------------------------------------------
 
 
-def _clipped(text: str, tokens: int, budget: Budget) -> str:
+def clipped(text: str, tokens: int, budget: Budget) -> str:
     """`text` cut to `tokens`, its beginning and its end kept (a long question asks at the end)."""
     if budget.cost(text) <= tokens:
         return text
@@ -240,7 +274,7 @@ def _fit_history(parts: _Parts, budget: Budget, trimmed: list[str]) -> _Parts:
     if budget.cost(_history(parts)) > budget.history and parts.turns:
         share = max(budget.history - budget.cost(parts.summary) - 60, 0) // (2 * len(parts.turns))
         turns = tuple(
-            replace(t, question=_clipped(t.question, share, budget), answer=_clipped(t.answer, share, budget))
+            replace(t, question=clipped(t.question, share, budget), answer=clipped(t.answer, share, budget))
             for t in parts.turns
         )
         parts = replace(parts, turns=turns)
@@ -271,9 +305,41 @@ def _fit_documents(
         parts = _fewer_documents(parts, FEWER_DOCUMENTS, trimmed)
     if over(parts) > 0:
         trimmed.append("sentences")
+    whole = parts
     for _ in range(ROUNDS):
         parts = _fewer_sentences(parts, question, budget, over(parts))
+    if whole.documents and _scraps(parts, whole.documents[0].passage):
+        parts = _windowed(whole, parts, question, budget, over, trimmed)
     return _last_resort(parts, over, trimmed)
+
+
+def _scraps(parts: _Parts, best: Passage) -> bool:
+    """Is hardly anything left of the best passage?"""
+    shown = next((document for document in parts.documents if document.passage is best), None)
+    if shown is not None and (shown.settled or shown.text == best.text):
+        return False
+    return estimate_tokens(shown.text if shown else "") < SCRAPS * estimate_tokens(best.text)
+
+
+def _windowed(
+    whole: _Parts,
+    scraps: _Parts,
+    question: Question,
+    budget: Budget,
+    over: Callable[[_Parts], int],
+    trimmed: list[str],
+) -> _Parts:
+    """The best paragraph of the best document with one on either side, and of the others what then still fits;
+    `scraps` where that paragraph is too long."""
+    first, *others = whole.documents
+    kept = replace(first, text=window(question.text, first.passage.text), settled=True)
+    if over(replace(whole, documents=(kept,))) > 0:
+        return scraps
+    parts = replace(whole, documents=(kept, *others))
+    for _ in range(ROUNDS):
+        parts = _fewer_sentences(parts, question, budget, over(parts))
+    trimmed.append("window")
+    return parts
 
 
 def _last_resort(parts: _Parts, over: Callable[[_Parts], int], trimmed: list[str]) -> _Parts:
@@ -295,12 +361,12 @@ def _fewer_sentences(parts: _Parts, question: Question, budget: Budget, surplus:
     """Leave out the sentences that are worth least to the question until the surplus is gone."""
     if surplus <= 0:
         return parts
-    texts = [text for _, _, text in parts.documents]
+    cuttable = [document for document in parts.documents if not document.settled]
+    texts = [document.text for document in cuttable]
     room = max(sum(map(estimate_tokens, texts)) - math.ceil(surplus / budget.factor), 0)
-    cut = selected(question.text, texts, room)
-    documents = tuple(
-        (number, passage, text)
-        for (number, passage, _), text in zip(parts.documents, cut, strict=True)
-        if text
+    kept = selected(question.text, texts, room, [document.passage.title for document in cuttable])
+    cut = {document.numbers: text for document, text in zip(cuttable, kept, strict=True)}
+    documents = (
+        replace(document, text=cut.get(document.numbers, document.text)) for document in parts.documents
     )
-    return replace(parts, documents=documents)
+    return replace(parts, documents=tuple(document for document in documents if document.text))

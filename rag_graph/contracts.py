@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Citation",
+    "Condensed",
     "Decision",
     "Deps",
     "Draft",
@@ -173,6 +174,14 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Condensed:
+    """A section in a model's words, shorter; its marks are the `numbers` of the passages that it is made of."""
+
+    numbers: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """What a writer may use for one draft: passages in reading order, what tools answered, and what a
     reviewer asked for. Numbers in the draft count `passages` from 1."""
@@ -182,6 +191,7 @@ class Material:
     guidance: str = ""
     rejected: tuple[str, ...] = ()  # texts of earlier drafts that a reviewer sent back
     redo: bool = False  # the model's own draft pointed nowhere, or said what the passages do not
+    condensed: Condensed | None = None  # in the place of its passages, which were too long together
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +222,8 @@ class Limits:
     context_tokens: int = 8_000
     history_turns: int = 5
     verbatim_turns: int = 3
+    # From the start of a run to its next pause or its end; then the draft is quotations.
+    question_seconds: float = 60.0
 
 
 class Retriever(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rag_graph import numerals
+from rag_graph import compound, numerals
 from rag_graph.blocks import Group, groups
 from rag_graph.contracts import Passage
 from rag_graph.numbers import Quantity, quantities
@@ -22,6 +22,7 @@ __all__ = ["answer"]
 
 QUOTATIONS = 3
 PER_PASSAGE = 2
+OF_A_PART = 2  # quotations for each thing that a question asks
 CLAUSES = 4  # parts of a clause asked for by its number
 CLOSE = 0.7  # of the best score: what scores less is left out
 WHOLE = 240  # characters; a paragraph up to this long is quoted whole
@@ -53,7 +54,10 @@ def answer(question: str, passages: Sequence[Passage], most: int = QUOTATIONS) -
     found = [(at, groups(passage.text)) for at, passage in enumerate(passages)]
     chosen = _clauses(question, passages, found)
     if not chosen and not _absent(question, passages):
-        chosen = _chosen(question, passages, found, most)
+        asked = compound.parts(question)
+        for part in asked:
+            picked = _chosen(part, passages, found, most if len(asked) == 1 else OF_A_PART)
+            chosen += [one for one in picked if not any(_alike(one[0], other[0]) for other in chosen)]
     return _rendered(chosen, passages)
 
 

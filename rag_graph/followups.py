@@ -12,7 +12,8 @@ import rjieba
 from rag_graph.attributes import ATTRIBUTES_ZH, GENERIC_EN
 from rag_graph.contracts import Turn
 from rag_graph.terms import STOP, content
-from store.text import language, normalise, tokens
+from store.text import language, normalise
+from store.words import tokens
 
 __all__ = [
     "AND_ZH",

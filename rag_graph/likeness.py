@@ -41,7 +41,8 @@ from rag_graph.numbers import Quantity, quantities
 from rag_graph.transliteration import recognised
 from rag_graph.units import EN_UNITS, ZH_UNITS
 from rag_graph.wording import negated
-from store.text import language, normalise, tokens
+from store.text import language, normalise
+from store.words import tokens
 
 __all__ = ["ACROSS", "SURE", "Asked", "asked", "differs", "same", "wording"]
 

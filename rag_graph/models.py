@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,8 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, S
 from langsmith import tracing_context
 from pydantic import SecretStr
 
-from rag_graph import extractive, prompts
-from rag_graph.context import Budget, build_context, conversation
+from rag_graph import condensing, extractive, prompts
+from rag_graph.context import Budget, Context, build_context, conversation
 from rag_graph.contracts import (
     Material,
     ModelUnavailable,
@@ -25,6 +26,7 @@ from rag_graph.contracts import (
     Turn,
     Written,
 )
+from rag_graph.deadline import left
 from rag_graph.estimate import Estimates
 from rag_graph.record import Asked
 from rag_graph.rewrite import CARRY_OVER
@@ -62,7 +64,8 @@ class ModelSettings:
     """An endpoint and how patiently to use it. Times are seconds.
 
     `silence` is the longest wait for the next piece of a stream, `timeout` for a whole answer; `attempts` counts
-    the first. A `Retry-After` longer than `longest_wait` ends the attempts: quotations now beat an answer later.
+    the first. A `Retry-After` longer than `longest_wait` ends the attempts: quotations now beat an answer later. In
+    the run of a question all its calls together have the time that `deadline` counts down (`Limits.question_seconds`).
     """
 
     base_url: str
@@ -139,38 +142,61 @@ class Chat:
         tools: Sequence[Mapping[str, Any]] = (),
         telling: Telling | None = None,
     ) -> AIMessageChunk:
-        """The model's answer, its sentences told as they come. Raises `ModelUnavailable`."""
+        """The model's answer, its sentences told as they come. Raises `ModelUnavailable`.
+
+        What prepares a draft takes at most half of the time that the question has left, and a model with another one
+        behind it half of that.
+        """
+        seconds = left() if role == "draft" else left() / 2
+        until = time.monotonic() + seconds
+        spare = self._spare.get(role)
+        telling = telling or Telling(None)
+        try:
+            own = seconds / 2 if spare else seconds
+            return await self._insist(self._models[role], own, list(messages), tools, telling)
+        except _Failed as error:
+            if spare is None:
+                raise ModelUnavailable(str(error)) from error
+            failed = error
+        try:
+            return await self._once(spare, until, list(messages), tools, telling)
+        except _Failed as error:
+            raise ModelUnavailable(f"{failed}; {self._settings.fallback}: {error}") from error
+
+    async def _insist(
+        self,
+        model: Any,
+        seconds: float,
+        messages: list[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        telling: Telling,
+    ) -> AIMessageChunk:
+        """As many attempts as are allowed and begin before `seconds` have passed."""
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(self._settings.attempts),
+            stop=tenacity.stop_after_attempt(self._settings.attempts) | tenacity.stop_before_delay(seconds),
             wait=self._wait,
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, _Failed) and error.again),
             reraise=True,
         )
-        telling = telling or Telling(None)
-        try:
-            return await retrying(self._once, self._models[role], list(messages), tools, telling)
-        except _Failed as error:
-            if role not in self._spare:
-                raise ModelUnavailable(str(error)) from error
-            failed = error
-        try:
-            return await self._once(self._spare[role], list(messages), tools, telling)
-        except _Failed as error:
-            raise ModelUnavailable(f"{failed}; {self._settings.fallback}: {error}") from error
+        return await retrying(self._once, model, time.monotonic() + seconds, messages, tools, telling)
 
     async def _once(
         self,
         model: Any,
+        until: float,
         messages: list[BaseMessage],
         tools: Sequence[Mapping[str, Any]],
         telling: Telling,
     ) -> AIMessageChunk:
         whole: AIMessageChunk | None = None
+        seconds = min(self._settings.timeout, until - time.monotonic())
+        if seconds <= 0:
+            raise _Failed("the question's time is up", again=False)
         telling.attempt()
         try:
             with tracing_context(enabled=False):
                 async with (
-                    asyncio.timeout(self._settings.timeout) as limit,
+                    asyncio.timeout(seconds) as limit,
                     aclosing(self._chunks(model, messages, tools)) as chunks,
                 ):
                     async for chunk in chunks:
@@ -181,7 +207,7 @@ class Chat:
                         whole = chunk if whole is None else whole + chunk
                         await telling.feed(str(chunk.text))
         except TimeoutError as error:
-            raise _Failed(f"no answer within {self._settings.timeout:g} s", again=True) from error
+            raise _Failed(f"no answer within {seconds:.3g} s", again=True) from error
         if whole is None or not (str(whole.text).strip() or whole.tool_call_chunks):
             raise _Failed("an empty answer", again=True)
         await telling.finish()
@@ -281,9 +307,11 @@ class ModelWriter:
 
     async def assess(self, question: Question, material: Material, tools: "Registry") -> Written:
         """The tool calls it wants; any text beside them is ignored."""
-        system, user, report = self._context(question, (), "", material, "assess")
-        answer = await self._chat.ask("assess", [system, user], tools.schemas())
-        return _written(answer, report)  # not learnt from: its count holds the tools, which are no message
+        made = self._context(question, (), "", material, "assess")
+        answer = await self._chat.ask("assess", _messages(made), tools.schemas())
+        return _written(
+            answer, made.report
+        )  # not learnt from: its count holds the tools, which are no message
 
     async def draft(
         self,
@@ -294,11 +322,26 @@ class ModelWriter:
         on_sentence: OnSentence | None = None,
     ) -> Written:
         """An answer whose marks count `material.passages`, told to `on_sentence` while it is written."""
-        system, user, report = self._context(question, turns, summary, material, "draft")
+        made = self._context(question, turns, summary, material, "draft")
+        if made.lacking and (shorter := await self._condensed(question, material)) is not None:
+            made = self._context(question, turns, summary, shorter, "draft")
+        messages = _messages(made)
         telling = Telling(on_sentence, len(material.passages))
-        answer = await self._chat.ask("draft", [system, user], telling=telling)
-        self._count(question, "draft", [system, user], answer)
-        return _written(answer, report)
+        answer = await self._chat.ask("draft", messages, telling=telling)
+        self._count(question, "draft", messages, answer)
+        return _written(answer, made.report)
+
+    async def _condensed(self, question: Question, material: Material) -> Material | None:
+        """`material` with a summary of the section that does not fit; None where the model gives none that helps: what
+        was cut by sentences has to do then."""
+        messages = [HumanMessage(condensing.request(question, material, self._budget("summarise")))]
+        try:
+            answer = await self._chat.ask("summarise", messages)
+        except ModelUnavailable:
+            return None
+        self._count(question, "summarise", messages, answer)
+        made = condensing.condensed(str(answer.text), material, self._budget("draft"))
+        return None if made is None else replace(material, condensed=made)
 
     async def judge(self, question: str, accepted: tuple[str, ...], answer: str) -> bool:
         """Does `answer` state what one of the accepted answers states? For measuring; anything but RIGHT is wrong."""
@@ -315,13 +358,16 @@ class ModelWriter:
 
     def _context(
         self, question: Question, turns: Sequence[Turn], summary: str, material: Material, prompt: str
-    ) -> tuple[SystemMessage, HumanMessage, Mapping[str, int]]:
+    ) -> Context:
         try:
             budget = self._budget("assess" if prompt == "assess" else "draft")
-            made = build_context(question, turns, summary, material, budget, prompt)
+            return build_context(question, turns, summary, material, budget, prompt)
         except ValueError as error:
             raise ModelUnavailable(str(error)) from error
-        return SystemMessage(made.system), HumanMessage(made.user), made.report
+
+
+def _messages(made: Context) -> list[BaseMessage]:
+    return [SystemMessage(made.system), HumanMessage(made.user)]
 
 
 SUMMARY_CHARACTERS: Final = 600

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 from rag_graph.contracts import Draft, Question
 from rag_graph.numbers import quantities
-from store.text import normalise, tokens
+from store.text import normalise
+from store.words import tokens
 
 __all__ = [
     "Hold",

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Final
 
-from rag_graph.contracts import Deps, Material, ModelUnavailable, Passage, Question, Written
+from rag_graph.compound import parts
+from rag_graph.contracts import Deps, Material, ModelUnavailable, Passage, Question, SearchResult, Written
 from rag_graph.models import ExtractiveWriter
 from rag_graph.rewrite import CARRY_OVER, by_rule, needs_rewrite, strategies
 from rag_graph.state import EXTRACT, MENTION, QuestionState, question_of, turns_of
@@ -53,7 +55,9 @@ async def search(state: QuestionState, deps: Deps, question: Question) -> dict[s
     """Search, and keep the better of this result and the best so far."""
     notes, limits = state["notes"], deps.limits
     query = " ".join(filter(None, (state["rewritten_question"] or question.text, notes.get("wanted", ""))))
-    result = await deps.retriever.search(query, question.principals, top_k=limits.candidates)
+    result = await _found(deps, question, query)
+    asked = len(parts(query))
+    wanted = limits.kept + (asked if asked > 1 else 0)
     update: dict[str, Any] = {
         "queries": [*notes.get("queries", ()), query],
         "timings": _added(notes.get("timings", {}), result.timings),
@@ -66,8 +70,8 @@ async def search(state: QuestionState, deps: Deps, question: Question) -> dict[s
     demoted = frozenset(notes.get("demoted", ()))
     fresh = [passage for passage in result.passages if passage.id not in demoted]
     again = [passage for passage in result.passages if passage.id in demoted]
-    kept = [*fresh[: limits.kept], *again[:DEMOTED]]
-    others = [*fresh[limits.kept :], *again[DEMOTED:]]
+    kept = [*fresh[:wanted], *again[:DEMOTED]]
+    others = [*fresh[wanted:], *again[DEMOTED:]]
     update |= {
         "confidence": result.confidence,
         "calibrated": result.calibrated,
@@ -75,6 +79,27 @@ async def search(state: QuestionState, deps: Deps, question: Question) -> dict[s
     }
     docs = [*(entry(passage) for passage in kept), *(entry(passage, MENTION) for passage in others)]
     return {"retrieved_docs": docs, "notes": update}
+
+
+async def _found(deps: Deps, question: Question, query: str) -> SearchResult:
+    """What one search brings; where a question asks several things, the best passage for each of them before it.
+
+    As sure as of the part that is surest: what answers one part is worth saying.
+    """
+    asked, most = parts(query), deps.limits.candidates
+    whole = await deps.retriever.search(query, question.principals, top_k=most)
+    if len(asked) == 1:
+        return whole
+    found = [await deps.retriever.search(part, question.principals, top_k=most) for part in asked]
+    best = [passage for result in found for passage in result.passages[:1]]
+    passages = {passage.id: passage for passage in (*best, *whole.passages)}
+    surest = max((whole, *found), key=lambda result: result.confidence)
+    return replace(
+        surest,
+        passages=tuple(passages.values())[:most],
+        degraded=tuple(_joined((), [part for result in (whole, *found) for part in result.degraded])),
+        timings=reduce(_added, (result.timings for result in found), whole.timings),
+    )
 
 
 def weigh(state: QuestionState, deps: Deps) -> str:

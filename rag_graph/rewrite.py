@@ -10,6 +10,7 @@ from typing import Final
 
 import rjieba
 
+from rag_graph.compound import parts
 from rag_graph.contracts import Turn
 from rag_graph.followups import AND_ZH, BARE_EN, BARE_ZH, PRONOUN_EN, needs_rewrite, pointed_zh
 from rag_graph.numbers import quantities
@@ -291,10 +292,6 @@ def _proper_names(asked: str, *, chinese: bool) -> list[str]:
     )
 
 
-_PARTS = re.compile(
-    r"[？?；;]\s*|[，,]\s*(?=怎么|如何|什么|多少|几|谁|哪|是否|能否|and\b|what|how|who|when|where|which|can|do)"
-    r"|[，,]?\s*(?:以及|并且|另外|同时)|\s+and (?=what|how|who|when|where|which|can|do|is|are)\b"
-)
 _COMPARED = re.compile(
     r"(?P<first>[^，,。]{2,20}?)(?:和|与|跟|同)(?P<second>[^，,。]{2,20}?)(?:的|有什么|有何|之间|哪)"
 )
@@ -302,8 +299,8 @@ _COMPARED_EN = re.compile(r"(?:difference|relationship)s? between (?P<first>.{2,
 
 
 def _first_part(asked: str) -> str:
-    parts = [part.strip() for part in _PARTS.split(asked) if part and content(part)]
-    if len(parts) > 1:
-        return parts[0]
+    several = parts(asked)
+    if len(several) > 1:
+        return several[0].rstrip("？?")
     compared = _COMPARED.match(asked) or _COMPARED_EN.search(asked)
     return compared["first"].strip() if compared and content(compared["first"]) else ""

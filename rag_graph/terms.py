@@ -1,8 +1,8 @@
-"""Which words of a text carry its meaning, in both languages. Pure; the words are cut by store/text.py."""
+"""Which words of a text carry its meaning, in both languages. Pure; the words are cut by store/words.py."""
 
 from functools import lru_cache
 
-from store.text import tokens
+from store.words import tokens
 
 __all__ = ["STOP", "content", "is_content"]
 
@@ -40,7 +40,7 @@ STOP = _stop()
 
 
 def is_content(token: str) -> bool:
-    """Does `token`, as store.text.tokens gives it, say what a text is about?"""
+    """Does `token`, as store.words.tokens gives it, say what a text is about?"""
     return token not in STOP
 
 

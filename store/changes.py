@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store.database import transaction
+from store.database import single
 from store.text import clean
 
 __all__ = ["LISTENING", "Change", "Changes", "announce"]
@@ -60,7 +60,7 @@ class Changes:
         if connection is not None:
             await announce(connection, topic, payload)
             return
-        async with transaction(self._engine) as own:
+        async with single(self._engine) as own:
             await announce(own, topic, payload)
 
     async def listen(self) -> AsyncGenerator[Change]:

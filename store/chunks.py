@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.dictionary import Dictionary
-from store.text import lexemes, tsvector_literal
+from store.words import lexemes, tsvector_literal
 
 __all__ = ["NewChunk", "content_hash", "embedding_text", "rows", "terms"]
 

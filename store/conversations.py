@@ -10,7 +10,7 @@ from sqlalchemy import Select, exists, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from store.database import reading, transaction
+from store.database import single, transaction
 from store.errors import NotFound
 from store.schema import conversations, feedback, questions, reviews
 from store.text import clean
@@ -80,7 +80,7 @@ class Conversations:
 
     async def get(self, conversation_id: str) -> ConversationRow:
         """Raises `NotFound`."""
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(
                 select(conversations).where(conversations.c.id == conversation_id)
             )
@@ -97,7 +97,7 @@ class Conversations:
         if channel is not None:
             query = query.where(conversations.c.channel == channel)
         query = query.order_by(conversations.c.active_at.desc(), conversations.c.id).limit(limit)
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [ConversationRow(**row) for row in (await connection.execute(query)).mappings()]
 
     async def question(self, question_id: str) -> QuestionRow:
@@ -142,7 +142,7 @@ class Conversations:
             values["answer"] = dict(answer)
         if state in TERMINAL:
             values |= {"finished_at": func.now(), "remembered": False}
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             changed = await connection.scalar(
                 update(questions)
                 .where(questions.c.id == question_id, questions.c.state.in_(changeable))
@@ -153,7 +153,7 @@ class Conversations:
 
     async def explain(self, question_id: str, answer: Mapping[str, Any]) -> None:
         """Keep what the asker of a refused question was told."""
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             await connection.execute(
                 update(questions)
                 .where(questions.c.id == question_id, questions.c.state == "refused")
@@ -167,7 +167,7 @@ class Conversations:
             .distinct()
             .where(questions.c.conversation_id.in_(list(conversation_ids)), questions.c.state == "held")
         )
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return set((await connection.execute(query)).scalars())
 
     async def unremembered(self, conversation_id: str, before_sequence: int) -> builtins.list[QuestionRow]:
@@ -186,7 +186,7 @@ class Conversations:
     async def mark_remembered(self, question_id: str, state: str) -> None:
         """The conversation's memory holds the turn as it was in `state`; a question that moved on since is still
         due."""
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             await connection.execute(
                 update(questions)
                 .where(questions.c.id == question_id, questions.c.state == state)
@@ -214,13 +214,13 @@ class Conversations:
             .join(questions, questions.c.id == feedback.c.question_id)
             .where(questions.c.conversation_id == conversation_id, feedback.c.person == person)
         )
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [FeedbackRow(**row) for row in (await connection.execute(query)).mappings()]
 
     async def feedback_on(self, question_id: str) -> builtins.list[FeedbackRow]:
         """What people thought of one answer."""
         query = select(feedback).where(feedback.c.question_id == question_id).order_by(feedback.c.given_at)
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [FeedbackRow(**row) for row in (await connection.execute(query)).mappings()]
 
     async def citing(self, document_id: int, since: datetime) -> builtins.list[QuestionRow]:
@@ -260,5 +260,5 @@ class Conversations:
         )
 
     async def _questions(self, query: Select[Any]) -> builtins.list[QuestionRow]:
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [QuestionRow(**row) for row in (await connection.execute(query)).mappings()]

@@ -9,7 +9,7 @@ from sqlalchemy import Select, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from store.database import transaction
+from store.database import single
 from store.errors import NotFound
 from store.schema import deliveries
 
@@ -70,8 +70,8 @@ class Deliveries:
 
     async def put(self, new: NewDelivery) -> DeliveryRow:
         """Store a message to send. The same purpose again returns the row that is there, unchanged."""
-        async with transaction(self._engine) as connection:
-            await connection.execute(
+        async with single(self._engine) as connection:
+            stored = await connection.execute(
                 insert(deliveries)
                 .values(
                     purpose=new.purpose,
@@ -84,9 +84,15 @@ class Deliveries:
                     content=dict(new.content),
                 )
                 .on_conflict_do_nothing(index_elements=["purpose"])
+                .returning(deliveries)
             )
-            found = await connection.execute(select(deliveries).where(deliveries.c.purpose == new.purpose))
-            return DeliveryRow(**found.mappings().one())
+            row = stored.mappings().one_or_none()
+            if row is None:
+                found = await connection.execute(
+                    select(deliveries).where(deliveries.c.purpose == new.purpose)
+                )
+                row = found.mappings().one()
+            return DeliveryRow(**row)
 
     async def get(self, delivery_id: int) -> DeliveryRow:
         """Raises `NotFound`."""
@@ -98,7 +104,7 @@ class Deliveries:
         Of any number of claims at once one is true. A message left "sending" by a killed sender is not claimed
         again here: whether it may be repeated depends on the platform, so its house decides.
         """
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             claimed = await connection.scalar(
                 update(deliveries)
                 .where(deliveries.c.id == delivery_id, deliveries.c.state.in_(("pending", "failed")))
@@ -155,7 +161,7 @@ class Deliveries:
             )
             .limit(1)
         )
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             return await connection.scalar(query) is not None
 
     async def for_review(self, review_id: int) -> list[DeliveryRow]:
@@ -169,7 +175,7 @@ class Deliveries:
 
     async def give_up(self) -> list[DeliveryRow]:
         """Refuse what could not be sent for a day; returns those."""
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             changed = await connection.execute(
                 update(deliveries)
                 .where(deliveries.c.state.in_(("pending", "sending", "failed")), text(GIVEN_UP))
@@ -185,7 +191,7 @@ class Deliveries:
             .where(deliveries.c.created_at >= since, deliveries.c.state.in_(("failed", "unknown", "refused")))
             .group_by(deliveries.c.state)
         )
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             return {row[0]: row[1] for row in await connection.execute(query)}
 
     async def undelivered(self, since: datetime) -> list[DeliveryRow]:
@@ -196,7 +202,7 @@ class Deliveries:
         )
 
     async def _set(self, delivery_id: int, values: Mapping[str, Any]) -> DeliveryRow:
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             changed = await connection.execute(
                 update(deliveries)
                 .where(deliveries.c.id == delivery_id)
@@ -206,7 +212,7 @@ class Deliveries:
             return _only([DeliveryRow(**row) for row in changed.mappings()], delivery_id)
 
     async def _list(self, query: Select[Any]) -> list[DeliveryRow]:
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(query.order_by(deliveries.c.id))
             return [DeliveryRow(**row) for row in found.mappings()]
 

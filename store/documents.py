@@ -5,15 +5,13 @@ version's chunks, so that readers see the old version or the new one and nothing
 """
 
 import builtins
-import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import RowMapping, Select, delete, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy import Select, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store import outdating, publication, reindexing, retokenising, schema, spaces, stepping_back
+from store import adding, outdating, publication, reindexing, retokenising, schema, spaces, stepping_back
 from store.catalogue import (
     VERSION_COLUMNS,
     ChunkRow,
@@ -31,7 +29,7 @@ from store.database import transaction
 from store.dictionary import Dictionary
 from store.embedding import Embedder
 from store.errors import NotFound
-from store.queue import INGEST, Queue
+from store.queue import Queue
 from store.spaces import Space
 from store.text import clean
 
@@ -81,14 +79,14 @@ class Documents:
     ) -> CollectionRow:
         """Create the collection, or change what is given here and differs."""
         async with transaction(self._engine) as connection:
-            before = await _collection(connection, clean(name))
+            before = await adding.collection(connection, clean(name))
             if audience is not None and tuple(audience) != before.audience:
                 await _inherit(connection, before.name, audience)
             if profile is not None and profile != before.profile:
                 await connection.execute(
                     update(_collections).where(_collections.c.name == before.name).values(profile=profile)
                 )
-            return await _collection(connection, before.name)
+            return await adding.collection(connection, before.name)
 
     async def collections(self) -> builtins.list[CollectionRow]:
         async with transaction(self._engine) as connection:
@@ -116,35 +114,8 @@ class Documents:
 
         Bytes that are current already, or wait to be, make no new version: theirs comes back.
         """
-        digest = hashlib.sha256(new.data).hexdigest()
         async with transaction(self._engine) as connection:
-            document, created = await _document(connection, new)
-            newest = await _newest(connection, document["id"])
-            if same := await _same_bytes(connection, document, newest, digest):
-                return same
-            added = await connection.execute(
-                insert(_versions)
-                .values(
-                    document_id=document["id"],
-                    number=newest.number + 1 if newest else 1,
-                    media_type=new.media_type,
-                    content_hash=digest,
-                    uploaded_by=clean(new.uploaded_by),
-                    audience=None if created or new.audience is None else _principals(new.audience),
-                )
-                .returning(*VERSION_COLUMNS)
-            )
-            version = VersionRow(*added.one())
-            await connection.execute(insert(_uploads).values(version_id=version.id, data=new.data))
-            if self._queue:
-                await self._queue.defer(
-                    "ingest",
-                    {"version_id": version.id},
-                    lock=f"document:{version.document_id}",
-                    queue=INGEST,
-                    connection=connection,
-                )
-            return version
+            return await adding.add(connection, new, self._queue)
 
     async def list(self, collection: str | None = None) -> builtins.list[DocumentRow]:
         """All documents, by collection and source."""
@@ -190,7 +161,7 @@ class Documents:
     async def set_audience(self, document_id: int, principals: Sequence[str] | None) -> None:
         """Change who may read a document, at once and without embedding again; None: whoever may its collection."""
         inherited = select(_collections.c.audience).where(_collections.c.name == _documents.c.collection)
-        audience = inherited.scalar_subquery() if principals is None else _principals(principals)
+        audience = inherited.scalar_subquery() if principals is None else adding.principals(principals)
         async with transaction(self._engine) as connection:
             changed = await connection.execute(
                 update(_documents)
@@ -357,13 +328,6 @@ class Documents:
             )
 
 
-def _principals(audience: Sequence[str]) -> builtins.list[str]:
-    principals = sorted({clean(principal).strip() for principal in audience} - {""})
-    if not principals:
-        raise ValueError("an audience names at least one principal")
-    return principals
-
-
 async def _version(connection: AsyncConnection, version_id: int) -> VersionRow:
     found = await connection.execute(select(*VERSION_COLUMNS).where(_versions.c.id == version_id))
     row = found.one_or_none()
@@ -372,22 +336,9 @@ async def _version(connection: AsyncConnection, version_id: int) -> VersionRow:
     return VersionRow(*row)
 
 
-async def _newest(connection: AsyncConnection, document_id: int) -> VersionRow | None:
-    query = select(*VERSION_COLUMNS).where(_versions.c.document_id == document_id)
-    row = (await connection.execute(query.order_by(_versions.c.number.desc()).limit(1))).one_or_none()
-    return VersionRow(*row) if row else None
-
-
-async def _collection(connection: AsyncConnection, name: str) -> CollectionRow:
-    """The collection, created where it is missing."""
-    await connection.execute(upsert(_collections).values(name=name).on_conflict_do_nothing())
-    found = await connection.execute(select(_collections).where(_collections.c.name == name))
-    return as_collection(found.mappings().one())
-
-
 async def _inherit(connection: AsyncConnection, name: str, principals: Sequence[str]) -> None:
     """Give a collection, and the documents that follow it, another audience."""
-    audience = _principals(principals)
+    audience = adding.principals(principals)
     changed = await connection.execute(
         update(_collections).where(_collections.c.name == name).values(audience=audience)
     )
@@ -401,57 +352,6 @@ async def _inherit(connection: AsyncConnection, name: str, principals: Sequence[
     )
     await publication.changed(connection)
     await outdating.audiences_changed(connection, list(follow.scalars()))
-
-
-async def _document(connection: AsyncConnection, new: NewDocument) -> tuple[RowMapping, bool]:
-    """The document's row, locked, and whether it was created here."""
-    collection = await _collection(connection, clean(new.collection))
-    source = clean(new.source)
-    created = await connection.execute(
-        upsert(_documents)
-        .values(
-            collection=collection.name,
-            source=source,
-            title=source,
-            audience=list(collection.audience) if new.audience is None else _principals(new.audience),
-            inherits_audience=new.audience is None,
-            labels=[clean(label) for label in new.labels],
-        )
-        .on_conflict_do_nothing()
-        .returning(_documents.c.id)
-    )
-    found = await connection.execute(
-        select(_documents)
-        .where(_documents.c.collection == collection.name, _documents.c.source == source)
-        .with_for_update()
-    )
-    return found.mappings().one(), created.one_or_none() is not None
-
-
-async def _same_bytes(
-    connection: AsyncConnection, document: RowMapping, newest: VersionRow | None, digest: str
-) -> VersionRow | None:
-    """The version that is these bytes already and is current, or waits to be."""
-    if newest is None:
-        return None
-    if newest.content_hash == digest and newest.state in publication.UNFINISHED:
-        return newest
-    if document["current_version_id"] is None or newest.state in publication.UNFINISHED:
-        return None
-    current = await _version(connection, document["current_version_id"])
-    if current.content_hash != digest:
-        return None
-    # Whatever failed after it is answered by these bytes.
-    await connection.execute(
-        update(_versions)
-        .where(
-            _versions.c.document_id == document["id"],
-            _versions.c.number > current.number,
-            _versions.c.state == "failed",
-        )
-        .values(state="retired")
-    )
-    return current
 
 
 async def _remove(connection: AsyncConnection, queue: Queue | None, found: Select[Any]) -> int:

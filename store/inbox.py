@@ -1,20 +1,19 @@
 """What came in: stored once with the job it causes, before anything is acknowledged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import delete, func, select, text, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store.changes import announce
-from store.database import transaction
+from store.database import storable, transaction
 from store.queue import Queue
-from store.rates import Allowance, take
+from store.rates import GRANTED, OVER, Allowance, wait
 from store.reviews import withdraw_pending
-from store.schema import conversations, inbox, questions
+from store.schema import inbox, questions
 from store.text import clean
 
 __all__ = ["Accepted", "Door", "Inbox", "NewQuestion"]
@@ -24,7 +23,45 @@ TITLE_CHARACTERS = 120
 TELL_PRIORITY = 10
 # A question with an answer. An edit of it is offered to be asked; one of any other replaces it.
 ENDED = ("answered", "declined", "failed")
-WAITING = "SELECT count(*) FROM (SELECT FROM questions WHERE state = 'received' LIMIT :most) AS waiting"
+# One statement stores a message. In seven, with BEGIN, COMMIT and its job, it took 7.9 ms of processor here; now 3.0.
+# `first` is empty for a message that was seen before, and so is everything below it. What the door says is known before
+# the conversation's row is locked, and that before the question gets its number: questions of one conversation get
+# their numbers and their jobs in the same order.
+FIRST = """
+INSERT INTO inbox (platform, dedupe_key, kind, subject) VALUES (:platform, :dedupe_key, 'question', :question)
+    ON CONFLICT DO NOTHING RETURNING 1
+"""
+STORE = f"""
+WITH first AS ({{first}}),
+closed AS (SELECT WHERE :refused <> '' OR EXISTS (SELECT FROM switches WHERE name = ANY(CAST(:switches AS text[])))),
+granted AS ({GRANTED.format(when="EXISTS (SELECT FROM first) AND NOT EXISTS (SELECT FROM closed)")}),
+over AS ({OVER}),
+verdict AS (
+  SELECT CASE WHEN EXISTS (SELECT FROM closed) THEN coalesce(nullif(:refused, ''), 'paused')
+              WHEN over.key IS NOT NULL THEN split_part(over.key, ':', 1)
+              WHEN (SELECT count(*) FROM (SELECT FROM questions WHERE state = 'received' LIMIT :waiting) AS waiting)
+                   >= :waiting THEN 'full'
+              ELSE '' END AS refused,
+         over.key
+    FROM first, over
+),
+touched AS (
+  INSERT INTO conversations (id, platform, channel, thread, private, title)
+  SELECT :conversation, :platform, :channel, :thread, :private, :title FROM verdict
+      ON CONFLICT (id) DO UPDATE SET active_at = now()
+  RETURNING id
+),
+-- A refused one is over: nothing was said in the conversation that its memory should hold.
+asked AS (
+  INSERT INTO questions (id, conversation_id, asker, text, language, address, asked_at, state, remembered, finished_at)
+  SELECT :question, touched.id, :asker, :text, :language, CAST(:address AS jsonb), :sent_at,
+         CASE WHEN refused = '' THEN 'received' ELSE 'refused' END, refused <> '',
+         CASE WHEN refused = '' THEN NULL ELSE now() END
+    FROM touched, verdict
+  RETURNING sequence
+)
+SELECT asked.sequence, verdict.refused, verdict.key FROM asked, verdict
+"""  # noqa: S608 - put together from our own statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +85,12 @@ class NewQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What a message must pass. `refused` names why it is not answered whatever else holds ("" if nothing does);
-    `waiting` is the most questions that may wait for their answer, None for any number."""
+    """What a message must pass. `refused` names why it is not answered whatever else holds ("" if nothing does), any of
+    `switches` closes it ("paused"); `waiting` is the most questions that may wait for their answer, None for any
+    number."""
 
     refused: str = ""
+    switches: Sequence[str] = ()
     allowance: Allowance | None = None
     waiting: int | None = None
 
@@ -63,8 +102,8 @@ OPEN_DOOR = Door()
 class Accepted:
     """A stored message. `sequence` orders questions by when they were accepted, across conversations.
 
-    `refused`: "" (it is answered), the door's own reason, person or channel (asked too much), full (too many wait),
-    or edited: it replaces a question that has its answer, which keeps the new wording until somebody asks for it.
+    `refused`: "" (it is answered), the door's own reason, paused, person or channel (asked too much), full (too many
+    wait), or edited: it replaces a question that has its answer, which keeps the new wording until it is asked for.
     """
 
     question_id: str
@@ -95,16 +134,23 @@ class Inbox:
         nobody insists.
         Returns None when the message was accepted before. Raises `DatabaseUnavailable`: then do not acknowledge.
         """
+        self._queue.rush.arrived()
         async with transaction(self._engine) as connection:
-            if not await _first_time(connection, message):
+            if replaces is not None:
+                if await connection.scalar(text(FIRST), _parameters(message, door)) is None:
+                    return None
+                if not await _replaced(connection, replaces, message, insist=insist):
+                    return Accepted(replaces, clean(message.conversation_id), 0, "edited")
+            store = STORE.format(first="SELECT 1" if replaces is not None else FIRST)
+            stored = (await connection.execute(text(store), _parameters(message, door))).one_or_none()
+            if stored is None:
                 return None
-            if replaces is not None and not await _replaced(connection, replaces, message, insist=insist):
-                return Accepted(replaces, clean(message.conversation_id), 0, "edited")
-            refused, wait = await _refusal(connection, message, door)
-            await _touch(connection, message)
-            sequence = await _ask(connection, message, refused)
-            await self._queue_up(connection, message, refused, wait)
-        return Accepted(message.question_id, clean(message.conversation_id), sequence, refused)
+            seconds = 0.0
+            if door.allowance is not None and stored.refused in ("person", "channel"):
+                seconds = await wait(connection, door.allowance, stored.key)
+            await self._queue_up(connection, message, stored.refused, seconds)
+        conversation_id = clean(message.conversation_id)
+        return Accepted(message.question_id, conversation_id, stored.sequence, stored.refused)
 
     async def withdraw(self, question_id: str) -> bool:
         """The message was deleted: its question is over, and a draft in review with it. False when it was already."""
@@ -169,66 +215,25 @@ async def _replaced(
     return True
 
 
-async def _refusal(connection: AsyncConnection, message: NewQuestion, door: Door) -> tuple[str, float]:
-    """Why the message is not answered ("" if it is), and the seconds after which it would be."""
-    if door.refused:
-        return door.refused, 0.0
-    over = await take(connection, door.allowance) if door.allowance else None
-    if over:
-        return over[0].partition(":")[0], over[1]
-    if door.waiting is not None:
-        waiting = await connection.scalar(text(WAITING), {"most": door.waiting})
-        if (waiting or 0) >= door.waiting:
-            return "full", 0.0
-    return "", 0.0
-
-
-async def _ask(connection: AsyncConnection, message: NewQuestion, refused: str) -> int:
-    sequence: int = await connection.scalar(
-        insert(questions)
-        .values(
-            id=message.question_id,
-            conversation_id=clean(message.conversation_id),
-            asker=clean(message.asker),
-            text=clean(message.text),
-            language=message.language,
-            address=dict(message.address),
-            asked_at=message.sent_at,
-            # Nothing was said in the conversation that its memory should hold.
-            **({"state": "refused", "remembered": True, "finished_at": func.now()} if refused else {}),
-        )
-        .returning(questions.c.sequence)
-    )
-    return sequence
-
-
-async def _first_time(connection: AsyncConnection, message: NewQuestion) -> bool:
-    row = await connection.scalar(
-        insert(inbox)
-        .values(
-            platform=message.platform,
-            dedupe_key=clean(message.dedupe_key),
-            kind="question",
-            subject=message.question_id,
-        )
-        .on_conflict_do_nothing()
-        .returning(inbox.c.id)
-    )
-    return row is not None
-
-
-async def _touch(connection: AsyncConnection, message: NewQuestion) -> None:
-    """Make or refresh the conversation. Its row stays locked until the commit: questions of one conversation get
-    their numbers and their jobs in the same order."""
-    await connection.execute(
-        insert(conversations)
-        .values(
-            id=clean(message.conversation_id),
-            platform=message.platform,
-            channel=clean(message.channel),
-            thread=clean(message.thread),
-            private=message.private,
-            title=clean(message.text).strip()[:TITLE_CHARACTERS],
-        )
-        .on_conflict_do_update(index_elements=["id"], set_={"active_at": func.now()})
-    )
+def _parameters(message: NewQuestion, door: Door) -> dict[str, Any]:
+    """Of FIRST and STORE."""
+    allowance = door.allowance or Allowance(1.0, {})
+    return {
+        "platform": message.platform,
+        "dedupe_key": clean(message.dedupe_key),
+        "question": message.question_id,
+        "conversation": clean(message.conversation_id),
+        "channel": clean(message.channel),
+        "thread": clean(message.thread),
+        "private": message.private,
+        "title": clean(message.text).strip()[:TITLE_CHARACTERS],
+        "asker": clean(message.asker),
+        "text": clean(message.text),
+        "language": message.language,
+        "address": storable(message.address),
+        "sent_at": message.sent_at,
+        "refused": door.refused,
+        "switches": list(door.switches),
+        "waiting": door.waiting,
+        **allowance.parameters(),
+    }

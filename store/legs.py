@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.embedding import Embedder
 from store.ranking import Candidate, Statistics, selective
 from store.spaces import LANGUAGES
-from store.text import clean, tsquery_literal
+from store.text import clean
+from store.words import tsquery_literal
 
 __all__ = ["Ground", "Legs", "Reach", "Scope", "measure", "prepare"]
 

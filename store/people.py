@@ -10,7 +10,7 @@ from sqlalchemy import delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store.database import reading, transaction
+from store.database import single, transaction
 from store.errors import NotFound
 from store.schema import identities, people
 from store.text import clean
@@ -61,7 +61,7 @@ class People:
             .where(own.c.principal.in_(asked))
         )
         found: dict[str, set[str]] = {principal: {principal} for principal in asked}
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             for mine, also in await connection.execute(query):
                 found[mine].add(also)
         return {principal: frozenset(also) for principal, also in found.items()}
@@ -69,7 +69,7 @@ class People:
     async def known(self, principal: str) -> bool:
         """Whether anything was ever said of this principal."""
         query = select(exists().where(identities.c.principal == clean(principal)))
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return bool(await connection.scalar(query))
 
     async def verified(self, principal: str, email: str) -> None:

@@ -16,6 +16,7 @@ from procrastinate.retry import BaseRetryStrategy
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.errors import DatabaseUnavailable, is_outage, translated
+from store.rush import Rush
 from store.worker import QueueApp, Timing, serve
 
 __all__ = ["ANSWERS", "INGEST", "Queue", "Retry", "Timing", "build_queue"]
@@ -96,6 +97,11 @@ class Queue:
             yield self
         finally:
             await self.app.close_async()
+
+    @property
+    def rush(self) -> Rush:
+        """What the door tells this process's worker."""
+        return self.app.job_manager.rush
 
     def task(
         self,

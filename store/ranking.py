@@ -71,7 +71,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question as ranking sees it: its lexemes, its language, what it names exactly (`store.text.references`), and
+    """A question as ranking sees it: its lexemes, its language, what it names exactly (`store.words.references`), and
     those of its lexemes that are words of the installation's own dictionary."""
 
     terms: Sequence[str]

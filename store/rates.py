@@ -6,27 +6,34 @@ it on by period / allowance; one that would move it further than a period from n
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-__all__ = ["Allowance", "sweep", "take"]
+__all__ = ["GRANTED", "OVER", "Allowance", "sweep", "take", "wait"]
 
-# One statement for all keys, in the order of the keys so that two of them never wait for each other in a circle.
-# statement_timestamp(), not now(): a transaction that waited for a lock began in the past.
-TAKE = """
+# Parts of a statement, so that the door can take with the statement that stores: for the parameters `keys`, `spacings`
+# and `period`, GRANTED takes one from each allowance that has one left and returns its key; OVER is the first key that
+# had none. The keys are sorted, so that two statements never wait for each other in a circle. statement_timestamp(),
+# not now(): a transaction that waited for a lock began in the past.
+GRANTED = """
 INSERT INTO rates (key, whole_at)
 SELECT key, statement_timestamp() + make_interval(secs => spacing)
   FROM unnest(CAST(:keys AS text[]), CAST(:spacings AS float8[])) AS asked (key, spacing)
+ WHERE {when}
     ON CONFLICT (key) DO UPDATE
    SET whole_at = greatest(rates.whole_at, statement_timestamp()) + (excluded.whole_at - statement_timestamp())
  WHERE greatest(rates.whole_at, statement_timestamp()) + (excluded.whole_at - statement_timestamp())
        <= statement_timestamp() + make_interval(secs => :period)
 RETURNING key
 """
-WAIT = """
-SELECT extract(epoch FROM whole_at - statement_timestamp())::float8 FROM rates WHERE key = :key
+OVER = """
+SELECT min(key) AS key FROM unnest(CAST(:keys AS text[])) AS asked (key) WHERE key NOT IN (SELECT key FROM granted)
 """
+TAKE = f"WITH granted AS ({GRANTED.format(when='true')}) {OVER}"
+# By itself: the statement above does not see what others took while it waited for its turn.
+WAIT = "SELECT extract(epoch FROM whole_at - statement_timestamp())::float8 FROM rates WHERE key = :key"
 SWEEP = "DELETE FROM rates WHERE whole_at < statement_timestamp()"
 
 
@@ -40,27 +47,23 @@ class Allowance:
     def spacing(self, key: str) -> float:
         return self.period / self.most[key]
 
+    def parameters(self) -> dict[str, Any]:
+        """Of GRANTED and OVER."""
+        keys = sorted(self.most)
+        return {"keys": keys, "spacings": [self.spacing(key) for key in keys], "period": self.period}
+
 
 async def take(connection: AsyncConnection, allowance: Allowance) -> tuple[str, float] | None:
     """Take one from the allowance of every key. None when all had one left; otherwise the first key that had not, and
     the seconds until it has."""
-    keys = sorted(allowance.most)
-    if not keys:
-        return None
-    granted = await connection.execute(
-        text(TAKE),
-        {
-            "keys": keys,
-            "spacings": [allowance.spacing(key) for key in keys],
-            "period": allowance.period,
-        },
-    )
-    had = set(granted.scalars())
-    for key in keys:
-        if key not in had:
-            behind = await connection.scalar(text(WAIT), {"key": key})
-            return key, max(0.0, (behind or 0.0) + allowance.spacing(key) - allowance.period)
-    return None
+    key: str | None = await connection.scalar(text(TAKE), allowance.parameters())
+    return None if key is None else (key, await wait(connection, allowance, key))
+
+
+async def wait(connection: AsyncConnection, allowance: Allowance, key: str) -> float:
+    """The seconds until the allowance of `key` has one left."""
+    behind: float | None = await connection.scalar(text(WAIT), {"key": key})
+    return max(0.0, (behind or 0.0) + allowance.spacing(key) - allowance.period)
 
 
 async def sweep(connection: AsyncConnection) -> None:

@@ -11,7 +11,7 @@ from store import publication
 from store.chunks import terms
 from store.database import transaction
 from store.dictionary import Dictionary
-from store.text import tsvector_literal
+from store.words import tsvector_literal
 
 __all__ = ["outdated", "retokenise"]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from store.database import reading
+from store.database import single
 from store.reviews import ReviewEvent, ReviewRow, review_row
 from store.schema import review_events, reviews
 
@@ -43,7 +43,7 @@ class ReviewHistory:
             .order_by(reviews.c.decided_at.desc())
             .limit(most)
         )
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [(row.opened_at, row.decided_at) for row in await connection.execute(query)]
 
     async def outcomes(
@@ -64,13 +64,13 @@ class ReviewHistory:
         )
         if since is not None:
             query = query.where(reviews.c.decided_at > since)
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(query, {"collection": collection} if collection else {})
             return [str(state) for state in found.scalars()][::-1]
 
     async def collections(self, reason: str) -> list[str]:
         """The collections that drafts of this rule rest on."""
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(text(COLLECTIONS), {"reason": reason})
             return [str(name) for name in found.scalars()]
 
@@ -81,7 +81,7 @@ class ReviewHistory:
             .where(review_events.c.review_id.in_(review_ids), review_events.c.action.in_(STEPS))
             .order_by(review_events.c.id)
         )
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return {row.review_id: row.action for row in await connection.execute(query)}
 
     async def audit(
@@ -95,7 +95,7 @@ class ReviewHistory:
             .order_by(review_events.c.id)
             .limit(most)
         )
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             rows = [dict(row) for row in (await connection.execute(query)).mappings()]
         return [(str(row.pop("question_id")), ReviewEvent(**row)) for row in rows]
 
@@ -111,5 +111,5 @@ class ReviewHistory:
             .order_by(reviews.c.id)
             .limit(most)
         )
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [review_row(row) for row in (await connection.execute(query)).mappings()]

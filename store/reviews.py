@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store.changes import announce
-from store.database import reading, transaction
+from store.database import single, transaction
 from store.errors import NotFound
 from store.queue import Queue
 from store.schema import questions, review_events, reviews
@@ -324,7 +324,7 @@ class Reviews:
         query = (
             select(review_events).where(review_events.c.review_id == review_id).order_by(review_events.c.id)
         )
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [ReviewEvent(**row) for row in (await connection.execute(query)).mappings()]
 
     async def _same(self, connection: AsyncConnection, new: NewReview) -> ReviewRow:
@@ -414,7 +414,7 @@ class Reviews:
         await announce(connection, "reviews", {"review": review.id, "state": action})
 
     async def _list(self, query: Select[Any]) -> builtins.list[ReviewRow]:
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [review_row(row) for row in (await connection.execute(query)).mappings()]
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from store.database import transaction
+from store.database import single
 from store.schema import runs
 from store.text import clean
 
@@ -65,7 +65,7 @@ class Runs:
         for name in ("retrieved", "cited", "degraded", "tools", "prompts"):
             values[name] = list(values[name])
         values["rewritten_question"] = clean(new.rewritten_question)
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             run_id: int = await connection.scalar(insert(runs).values(**values).returning(runs.c.id))
         return run_id
 
@@ -80,13 +80,13 @@ class Runs:
 
     async def counted(self) -> dict[str, float]:
         """By model, the tokens that its endpoint counted to one that we estimated, over the last prompts."""
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(text(COUNTED))
             return {str(model): float(ratio) for model, ratio in found}
 
     async def _rows(self, question_id: str) -> list[RunRow]:
         query = select(runs).where(runs.c.question_id == question_id).order_by(runs.c.id)
-        async with transaction(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [
                 RunRow(
                     **{

@@ -20,7 +20,8 @@ from store.database import UNPREPARED, Database, connection_string, migrate, tra
 from store.documents import Documents
 from store.embedding import NoEmbedder
 from store.errors import translated
-from store.text import clean, lexemes, tsvector_literal
+from store.text import clean
+from store.words import lexemes, tsvector_literal
 
 __all__ = ["Row", "fill", "scratch"]
 

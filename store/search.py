@@ -24,7 +24,8 @@ from store.ranking import Fusion, Query, Ranked, Statistics, rank
 from store.recent import Recent
 from store.reranking import Reranker
 from store.spaces import EF_CONSTRUCTION
-from store.text import clean, language, query_lexemes, references
+from store.text import clean, language
+from store.words import query_lexemes, references
 
 __all__ = ["SearchSettings", "Searcher", "configuration"]
 

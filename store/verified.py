@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store import schema, spaces
-from store.database import reading, transaction
+from store.database import single, transaction
 from store.embedding import Embedder
 from store.errors import NotFound
 from store.likeness import likeness
@@ -260,7 +260,7 @@ class Verified:
         `principals` may not read. `vector` is the question's, where it is known already.
         """
         parameters = {"principals": [clean(p) for p in principals], "since": since, "wording": wording}
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             ids = (await connection.execute(BY_WORDING, parameters)).scalars().all()
             if ids:
                 same = await _rows(connection, dict.fromkeys(ids, 1.0))
@@ -294,7 +294,7 @@ class Verified:
     async def standing(self, verified_id: int, principals: Collection[str]) -> Mapping[str, int]:
         """Content hash → id of the chunk that readers see now, for those of its sources that `principals` may read;
         empty where it is not in service for them."""
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(
                 STANDING, {"id": verified_id, "principals": [clean(p) for p in principals]}
             )
@@ -308,7 +308,7 @@ class Verified:
 
     async def uses(self, verified_id: int, since: datetime) -> builtins.list[str]:
         """Ids of the questions that were given it since then, and the one it was signed for."""
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             used = await connection.execute(
                 select(_uses.c.question_id)
                 .where(_uses.c.verified_id == verified_id, _uses.c.used_at > since)
@@ -341,13 +341,13 @@ class Verified:
 
     async def counts(self) -> Mapping[int, int]:
         """Verified answer → how many questions were given it."""
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             query = select(_uses.c.verified_id, func.count()).group_by(_uses.c.verified_id)
             return {row[0]: row[1] for row in await connection.execute(query)}
 
     async def now(self, document_id: int) -> builtins.list[ChunkNow]:
         """What a document's current version says, in order; empty where it is gone."""
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(
                 select(_chunks.c.id, _chunks.c.heading_path, _chunks.c.text, _chunks.c.content_hash)
                 .join_from(_chunks, _documents, _documents.c.current_version_id == _chunks.c.version_id)
@@ -358,7 +358,7 @@ class Verified:
 
     async def sources(self, verified_id: int) -> builtins.list[Source]:
         """What it rests on, as it was signed."""
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             found = await connection.execute(
                 select(_sources).where(_sources.c.verified_id == verified_id).order_by(_sources.c.document_id)
             )
@@ -382,7 +382,7 @@ class Verified:
             await create_index(connection, space.id, space.dimension)
         done = after = 0
         while True:
-            async with reading(self._engine) as connection:
+            async with single(self._engine) as connection:
                 parameters = {"after": after, "space": space.id, "batch": BATCH}
                 missing = (await connection.execute(UNEMBEDDED, parameters)).all()
             if not missing:
@@ -398,7 +398,7 @@ class Verified:
             done, after = done + len(missing), missing[-1].id
 
     async def _list(self, query: Select[Any]) -> builtins.list[VerifiedRow]:
-        async with reading(self._engine) as connection:
+        async with single(self._engine) as connection:
             return [_row(row) for row in (await connection.execute(query)).mappings()]
 
 

@@ -16,6 +16,10 @@ import procrastinate
 import psycopg
 import structlog
 from procrastinate import exceptions, jobs, manager, worker
+from psycopg_pool import AsyncConnectionPool
+
+from store.database import Idle
+from store.rush import Rush
 
 __all__ = ["QueueApp", "QueueWorker", "Timing"]
 
@@ -142,6 +146,11 @@ class Connector(procrastinate.PsycopgConnector):
             yield connection
 
 
+def _pool(**options: Any) -> AsyncConnectionPool:
+    """procrastinate's own asks every connection that it hands out; see `Idle`."""
+    return AsyncConnectionPool(**{**options, "check": Idle().check})
+
+
 class QueueManager(manager.JobManager):
     """procrastinate's job manager, patient with a database that goes away and comes back."""
 
@@ -150,6 +159,7 @@ class QueueManager(manager.JobManager):
         self.pulse = pulse
         self.closing = False
         self.fetching = False
+        self.rush = Rush()
         self.freed: Callable[[], None] = lambda: None  # a lock opened: look for its next job
 
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:
@@ -167,6 +177,7 @@ class QueueManager(manager.JobManager):
         await self._insist(RETRY, job, at=at, priority=priority, queue=queue, lock=lock)
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
+        await asyncio.sleep(self.rush.pause())
         self.fetching = True
         try:
             return await super().fetch_job(queues, worker_id)
@@ -263,6 +274,7 @@ class QueueApp(procrastinate.App):
             max_size=4,
             timeout=10.0,
             reconnect_timeout=5.0,  # the pool's pauses double up to this: back within seconds of a long outage
+            pool_factory=_pool,
             kwargs={"prepare_threshold": None},
         )
         connector.direct = direct or conninfo

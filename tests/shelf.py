@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from store.passages import Passage, SearchResult
-from store.text import tokens
+from store.words import tokens
 
 UPDATED = datetime(2025, 1, 15, tzinfo=UTC)
 

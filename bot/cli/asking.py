@@ -13,7 +13,7 @@ from rich.markdown import Markdown
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run, see_through
 from bot.messages import Incoming
-from bot.signing import signed_line
+from bot.telling import signed_line
 from store.conversations import QuestionRow
 from store.deliveries import DeliveryRow
 

@@ -87,7 +87,9 @@ def up(home: Home = None, port: Port = 8787) -> None:
 
 async def _welcome(settings: Settings, url: str, port: int, began: float, stopping: threading.Event) -> None:
     """Fill an empty knowledge base, then say where the door is."""
-    async with open_app(settings, url) as app:
+    # This process speaks to no platform: their libraries would cost it 5 s and 168 MB for as long as it runs.
+    silent = settings.model_copy(update={"slack": None, "feishu": None})
+    async with open_app(silent, url) as app:
         if not await app.admin.list():
             typer.echo("First start: reading the sample handbook …")
             await upload_handbook(app)
@@ -310,7 +312,7 @@ def prune(
     async def work() -> None:
         async with opened(home) as app:
             if not person and not thread:
-                typer.echo(f"Cleared the checkpoints of {await app.prune()} finished questions.")
+                typer.echo(f"Cleared the checkpoints of {await app.upkeep.prune()} finished questions.")
                 return
             erased = await (app.erasing.person(person) if person else app.erasing.thread(thread))
             if not await see_through(app, ["answers"], lambda: app.erasing.finished(erased), seconds=120):

@@ -88,7 +88,7 @@ def retire(
                 dump({"id": row.id, "retired": retired})
                 return
             key = "verified_done" if retired else "verified_twice"
-            typer.echo(app.words("en", f"slack.kb.{key}", id=row.id))
+            typer.echo(app.words("en", f"chat.kb.{key}", id=row.id))
 
     run(work())
 
@@ -101,4 +101,4 @@ async def _find(app: App, verified_id: int) -> VerifiedRow:
     try:
         return await app.store.verified.get(verified_id)
     except NotFound:
-        raise CommandFailed(app.words("en", "slack.kb.verified_absent", id=verified_id)) from None
+        raise CommandFailed(app.words("en", "chat.kb.verified_absent", id=verified_id)) from None

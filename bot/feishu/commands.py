@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from bot.commands import Table
+from bot.commands import Table, unreadable
 from bot.feishu.calls import MESSAGE, Refused
 from bot.feishu.events import Heard, direct_conversation, files, unpacked
 from bot.feishu.markdown import pages, units
 from bot.feishu.render import button, card, row, said
 from bot.feishu.send import FeishuHouse
-from bot.uploads import Uploads
+from bot.uploads import Uploads, names_page
 from store.deliveries import DeliveryRow
 from store.errors import NotFound
 
@@ -61,17 +61,17 @@ class Commands:
         if name == "new":
             language = await self._spoken(heard.user)
             data = {"id": heard.message}
-            await self._app.store.kept.put(f"feishu:{heard.user}", "session", "current", data)
+            await self._app.store.kept.put(heard.author, "session", "current", data)
             await self._tell(heard, self._words(language, "feishu.new_session"))
             return
         command, *words = rest.split() or ["help"]
         words = [f"feishu:{heard.chat}" if word == "here" else word for word in words]
-        known, person = self.table.commands.get(command.lower()), f"feishu:{heard.user}"
+        known, person = self.table.commands.get(command.lower()), heard.author
         if known is None:
-            unknown = self._words(self._language, "slack.kb.unknown")
+            unknown = self._words(self._language, "chat.kb.unknown")
             text = f"{unknown}\n{await self.table.commands['help'].run(person, [])}"
         elif known.admin and not await self._is_admin(heard.user):
-            text = self._words(self._language, "slack.kb.forbidden")
+            text = self._words(self._language, "chat.kb.forbidden")
         elif command.lower() == "add":
             text = await self._add(heard, words)
         else:
@@ -97,23 +97,28 @@ class Commands:
         """Remember what was handed in; what becomes of it "/kb add" says."""
         if not await self._is_admin(heard.user):
             if heard.direct:
-                await self._tell(heard, self._words(self._language, "slack.kb.forbidden"))
+                await self._tell(heard, self._words(self._language, "chat.kb.forbidden"))
             return
         for file in heard.files:
             data = {**file, "message": heard.message}
-            await self._app.store.kept.put(f"feishu:{heard.user}", "file", file["key"], data)
+            await self._app.store.kept.put(heard.author, "file", file["key"], data)
         names = ", ".join(file["name"] for file in heard.files)
         await self._tell(heard, self._words(self._language, "feishu.kb.kept", name=names))
 
     async def _add(self, heard: Heard, words: list[str]) -> str:
-        """The file that this answers, else all that were handed in within half an hour."""
-        person = f"feishu:{heard.user}"
+        """A page by its address; else the file that this answers, or all that were handed in within half an hour."""
+        person = heard.author
+        if names_page(words):
+            return await self.uploads.add_page(person, words)
         found: list[Mapping[str, Any]] = await self._quoted(heard) if heard.parent else []
         if not found:
             found = [row.data for row in await self._app.store.kept.get(person, "file", PENDING)]
         if not found:
             return self._words(self._language, "feishu.kb.add_how")
         collection, audience = (words[0] if words else "general"), words[1:]
+        wrong = unreadable(audience)
+        if wrong:
+            return self._words(self._language, "chat.kb.no_principal", names=" ".join(wrong))
         for file in found:
             await self.uploads.defer(file, person, collection, audience)
             await self._app.store.kept.drop(person, "file", str(file["key"]))
@@ -156,7 +161,7 @@ class Commands:
         found = await self._card_of(heard) if heard.parent else None
         if found is None or not heard.text:
             return False
-        person = f"feishu:{heard.user}"
+        person = heard.author
         await self._app.store.kept.put(person, "edit", heard.message, {"text": heard.text})
         meta = found.content["meta"]
         owner = {"review": meta["review_id"], "version": meta["version_hash"], "edit": heard.message}
@@ -164,7 +169,7 @@ class Commands:
             self._words(self._language, "feishu.card.send_edit"), "edit:confirm", "primary", **owner
         )
         first, *more = pages(units(heard.text), CORRECTION_BYTES)
-        note = self._words(self._language, "slack.only_beginning") if more else ""
+        note = self._words(self._language, "chat.only_beginning") if more else ""
         title = self._words(self._language, "feishu.card.confirm_edit", reference=meta["review_id"])
         shown = card([*first, *(said(note) if note else []), *row([send])], title, title)
         address = {

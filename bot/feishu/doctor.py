@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from bot.doctor import Finding
+from bot.acquaintance import Unknown
 from bot.feishu.calls import SCOPES, NoToken, Refused
-from bot.feishu.people import Unknown
 from bot.feishu.send import FeishuHouse
+from bot.findings import Finding
 
 if TYPE_CHECKING:
     from bot.app import App

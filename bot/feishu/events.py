@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.feishu.people import Identity
+from bot.following import Spoken
 
 Body = Mapping[str, Any]
 
 MESSAGE, RECALLED, CLICK = "im.message.receive_v1", "im.message.recalled_v1", "card.action.trigger"
-STOP = frozenset({"stop", "cancel", "停", "停止", "取消", "算了"})
 COMMAND = re.compile(r"^[/／](kb|new|ask)\b\s*(.*)$", re.IGNORECASE | re.DOTALL)
 
 
@@ -54,8 +54,13 @@ class Heard:
         return direct_conversation(self.user) if self.direct else f"feishu:{self.chat}:{self.first}"
 
     @property
-    def is_stop(self) -> bool:
-        return self.text.strip().rstrip("!。.！").lower() in STOP
+    def author(self) -> str:
+        return f"feishu:{self.user}"
+
+    @property
+    def spoken(self) -> Spoken:
+        threaded = bool(self.root)
+        return Spoken(self.conversation_id, self.author, self.direct, self.mentioned, threaded, self.to_other)
 
     @property
     def command(self) -> tuple[str, str] | None:
@@ -154,6 +159,15 @@ def words(kind: str, content: Mapping[str, Any], named: Sequence[Mapping[str, An
     return re.sub(r"@_all\b", "", text).strip()
 
 
+def words_in(item: Mapping[str, Any], bot: str) -> str:
+    """The same of a message as the API returns it; nothing of one that a program wrote."""
+    if (item.get("sender") or {}).get("sender_type") != "user":
+        return ""
+    named = [{**mention, "id": {"open_id": mention.get("id")}} for mention in item.get("mentions") or ()]
+    content = unpacked((item.get("body") or {}).get("content"))
+    return words(str(item.get("msg_type") or ""), content, named, bot)
+
+
 def _post(content: Mapping[str, Any]) -> str:
     """A rich text's words; it comes bare, or by language."""
     found = (
@@ -199,6 +213,10 @@ class Clicked:
     message: str
     value: Mapping[str, Any]
     form: Mapping[str, str]
+
+    @property
+    def principal(self) -> str:
+        return f"feishu:{self.user}"
 
     @property
     def do(self) -> str:

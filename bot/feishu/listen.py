@@ -6,8 +6,7 @@ question, a command or a correction; it may run twice, and changes nothing the s
 
 import asyncio
 import time
-import traceback
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,20 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from bot.afterwards import Afterwards
+from bot.buttons import Buttons
 from bot.feishu import events, webhook
-from bot.feishu.calls import NoToken, Refused
+from bot.feishu.calls import MESSAGE, NoToken, Refused
 from bot.feishu.clicks import Clicks
 from bot.feishu.commands import Commands
 from bot.feishu.connection import ANSWER_SECONDS, Runner, Takers, Timing
 from bot.feishu.events import Heard, heard
 from bot.feishu.send import FeishuHouse
+from bot.following import is_for_us, is_stop
 from bot.messages import MALFORMED, CannotStart, Change, Incoming
-from store.conversations import TERMINAL, QuestionRow
-from store.errors import DatabaseUnavailable, NotFound, StoreError
+from bot.telling import quoted
+from store.conversations import QuestionRow
+from store.errors import DatabaseUnavailable, StoreError
 from store.queue import Retry
 from store.text import language as language_of
 
@@ -34,11 +37,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 JOB = "feishu_event"
-ASIDE = "aside:"  # switch of a conversation in which people talk to each other
 TRYING = Retry(attempts=5, initial_seconds=0.5, longest_seconds=10.0)
 TELL_SECONDS = 60.0
 BEGIN_AGAIN = 5.0
 TOPICS_MOST = 5_000
+REFRESH = 60.0  # seconds between two looks at who is in the review chats
 
 
 class Listener:
@@ -48,12 +51,13 @@ class Listener:
         self._app, self._house = app, house
         self._words, self._settings = app.words, house.settings
         self._timing = timing
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._bot = ""
         self._topics: dict[str, str] = {}  # thread id → the message that began it
         self._door = app.store.arrivals.door()
         self.runner: Runner | None = None
-        self.clicks = Clicks(app, house, self.later)
+        self.later = Afterwards("feishu")
+        self._buttons = Buttons(app, house)
+        self.clicks = Clicks(app, house, self._buttons, self.later)
         self.commands = Commands(app, house, self.later)
         app.store.queue.task(JOB, self.process, retry=TRYING, exhausted=self._given_up)
 
@@ -98,9 +102,9 @@ class Listener:
         """What the HTTP door needs beside it, until cancelled."""
         await self._begin()
         try:
-            await asyncio.Event().wait()
+            await self._stay_acquainted()
         finally:
-            await self.finish()
+            await self.later.finish()
 
     async def run_connection(self) -> None:
         """Stay connected until cancelled."""
@@ -109,6 +113,7 @@ class Listener:
         self.runner = Runner(self._settings, takers, self._timing)
         self._app.health["feishu"] = self.runner.unwell
         self.runner.start()
+        acquainted = asyncio.create_task(self._stay_acquainted(), name="feishu acquainted")
         said, told = "-", 0.0
         watch = (self._timing or Timing()).grace / 9
         try:
@@ -121,10 +126,17 @@ class Listener:
                     said, told = problem, time.monotonic()
                     await self._tell_doctor(problem)
         finally:
+            acquainted.cancel()
             await self.runner.stop()
             self._door.close()
             self._app.health.pop("feishu", None)
-            await self.finish()
+            await self.later.finish()
+
+    async def _stay_acquainted(self) -> None:
+        """Keep what clicks depend on fresh: no click waits until Feishu says who is in the review chat."""
+        while True:
+            await self._house.people.refresh(self._house.review_chats)
+            await asyncio.sleep(REFRESH)
 
     async def _tell_doctor(self, problem: str) -> None:
         """`signoff doctor` is another process."""
@@ -180,17 +192,6 @@ class Listener:
         except TimeoutError:
             return self.clicks.busy()
 
-    async def finish(self) -> None:
-        """Let what was begun after an acknowledgement end."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
-
-    def later(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something that nobody waits for. Its failure is logged, never raised."""
-        task = asyncio.ensure_future(_logged(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # --- the job
 
     async def process(self, arrival_id: int) -> None:
@@ -222,7 +223,7 @@ class Listener:
             return
         if not said.direct and await self._house.people.shared(said.chat):
             log.info("message.refused", reason="shared", chat=said.chat)
-            self._whisper(said, "slack.shared_channel")
+            self._whisper(said, "chat.shared_channel")
             return
         await self._hear(said)
 
@@ -244,59 +245,60 @@ class Listener:
         """The message that this topic began with, as an earlier question of it says."""
         channel = f"@{said.user}" if said.direct else said.chat
         for conversation in await self._app.store.conversations.list("feishu", channel, limit=50):
-            for row in await self._questions(conversation.id):
+            for row in await self._buttons.questions(conversation.id):
                 if row.address.get("thread_id") == said.thread:
                     return str(row.address.get("root") or "")
         return ""
 
     async def _is_for_us(self, said: Heard) -> bool:
-        """A mention, a direct message, or a follow-up that this chat wants answered.
-
-        Once somebody in a topic speaks to somebody else, the topic is left to them until the bot is mentioned again.
-        """
-        aside = f"{ASIDE}{said.conversation_id}"
-        if said.direct:
-            return True
-        if said.mentioned:
-            if said.root:
-                await self._app.store.switches.off(aside)
-            return True
+        """Also what answers a review card."""
         follow = self._settings.follow_in.get(said.chat, self._settings.follow)
-        asked = await self._questions(said.conversation_id) if said.root else []
-        if not asked:
-            return bool(said.root) and await self.commands.corrects(said)
-        if follow == "mentions":
-            return False
-        stranger = follow == "asker" and all(row.asker != f"feishu:{said.user}" for row in asked)
-        if said.to_other or stranger:
-            await self._app.store.switches.on(aside, f"feishu:{said.user}")
-            return False
-        return await self._app.store.switches.any_on((aside,)) is None
+        if await is_for_us(said.spoken, follow, self._app.store.switches, self._buttons.questions):
+            return True
+        return bool(said.root) and await self.commands.corrects(said)
 
     async def _hear(self, said: Heard) -> None:
+        command = said.command
         if said.files:
             await self.commands.keep_files(said)
-            return
-        command = said.command
-        if command is not None and command[0] != "ask":
+        elif command is not None and command[0] != "ask":
             await self.commands.run(said, *command)
-            return
-        if await self.commands.corrected(said):
-            return
-        if said.is_stop and await self._stopped(said):
-            return
-        text = command[1] if command is not None else said.text
+        elif not await self.commands.corrected(said) and not await self._stopped(said):
+            await self._ask(said, said.text if command is None else command[1], privately=command is not None)
+
+    async def _stopped(self, said: Heard) -> bool:
+        if not is_stop(said.text):
+            return False
+        conversation = await self._conversation(said, private=said.direct)
+        stopped = await self._buttons.stop_in_words(conversation, said.author, said.key)
+        if stopped is not None:
+            self._whisper(said, "chat.withdrawn", stopped.text)
+        return stopped is not None
+
+    async def _ask(self, said: Heard, text: str, *, privately: bool) -> None:
+        """`privately`: asked with /ask, so that the answer goes to its asker alone."""
         if text:
-            await self._app.asking.accept(await self._incoming(said, text, privately=command is not None))
-        elif command is not None:
-            self._whisper(said, "slack.ask_usage")
+            await self._app.asking.accept(await self._incoming(said, text, privately=privately))
+        elif privately:
+            self._whisper(said, "chat.ask_usage")
         elif said.direct and said.kind not in ("text", "post"):
             self._whisper(said, "feishu.only_text")
 
+    async def _quoted(self, said: Heard) -> str:
+        """What others wrote and this message answers: it is what "this" means. What was asked here, and what we
+        answered, is remembered already."""
+        if not said.parent or await self._asked(said.parent) is not None:
+            return ""
+        try:
+            items = (await self._house.calls(MESSAGE, {"message_id": said.parent}))["items"]
+        except (Refused, KeyError):
+            return ""
+        return "\n\n".join(
+            quoted(text) for text in (events.words_in(item, self._bot) for item in items) if text
+        )
+
     async def _incoming(self, said: Heard, text: str, *, privately: bool) -> Incoming:
-        """`privately`: asked with /ask, so that the answer goes to its asker alone."""
         direct = said.direct or privately
-        user = f"feishu:{said.user}"
         language = language_of(text)
         address: dict[str, Any] = {
             "channel": said.chat,
@@ -315,68 +317,37 @@ class Listener:
         return Incoming(
             platform="feishu",
             dedupe_key=said.key,
-            conversation_id=await self.commands.session(said.user) if direct else said.conversation_id,
+            conversation_id=await self._conversation(said, private=direct),
             channel=f"@{said.user}" if direct else said.chat,
             thread="" if direct else said.first,
             private=direct,
-            asker=user,
-            text=text,
+            asker=said.author,
+            text="\n\n".join(filter(None, (text, await self._quoted(said)))),
             sent_at=said.sent_at,
             address=address,
         )
+
+    async def _conversation(self, said: Heard, *, private: bool) -> str:
+        return await self.commands.session(said.user) if private else said.conversation_id
 
     async def _threaded(self, said: Heard) -> bool:
         """Whether the answer belongs into a topic: in groups always, in direct messages where one was begun."""
         return bool(said.thread) if said.direct else True
 
-    async def _stopped(self, said: Heard) -> bool:
-        """ "stop" by somebody whose question is still open takes that question back."""
-        conversation = await self.commands.session(said.user) if said.direct else said.conversation_id
-        rows = [r for r in await self._questions(conversation) if r.asker == f"feishu:{said.user}"]
-        running = [row for row in rows if row.state not in TERMINAL]
-        if not running:
-            return False
-        await self._app.asking.change(Change("feishu", said.key, running[-1].id, f"feishu:{said.user}", None))
-        self._whisper(said, "slack.withdrawn")
-        return True
-
     async def _on_recalled(self, body: Mapping[str, Any]) -> None:
         """The question's message was recalled, by its author or an administrator of the chat."""
         event = body.get("event") or {}
-        row = await self._asked(str(event.get("chat_id") or ""), str(event.get("message_id") or ""))
+        row = await self._asked(str(event.get("message_id") or ""))
         if row is not None:
             await self._app.asking.change(Change("feishu", f"{row.id}:recalled", row.id, row.asker, None))
 
-    async def _asked(self, chat: str, message: str) -> QuestionRow | None:
+    async def _asked(self, message: str) -> QuestionRow | None:
         if not message:
             return None
         question = await self._app.store.arrivals.question_of("feishu", f"{self._settings.app_id}:{message}")
-        if question is None:
-            return None
-        try:
-            return await self._app.store.conversations.question(question)
-        except NotFound:
-            return None
+        return await self._buttons.question(question) if question is not None else None
 
-    async def _questions(self, conversation_id: str) -> list[QuestionRow]:
-        try:
-            return await self._app.store.conversations.questions(conversation_id)
-        except NotFound:
-            return []
-
-    def _whisper(self, said: Heard, key: str) -> None:
-        text = self._words(language_of(said.text), key)
+    def _whisper(self, said: Heard, key: str, text: str = "") -> None:
+        """A sentence for its author alone, in the language of what was said."""
+        text = text or self._words(language_of(said.text), key)
         self.later(self._house.whisper(said.user, text, f"whisper:{said.message}:{key}"))
-
-
-async def _logged(work: Awaitable[Any]) -> None:
-    try:
-        await work
-    except Exception as error:  # noqa: BLE001 - nobody waits for it: its failure must reach the log, whatever it is
-        log.error("feishu.afterwards", error=type(error).__name__, at=_where(error))
-
-
-def _where(error: BaseException) -> str:
-    """The file and line that raised it. Not the traceback: its values are people's text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""

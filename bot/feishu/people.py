@@ -1,23 +1,15 @@
 """Who somebody is in Feishu, and whether they are answered: asked there, kept five minutes, refused when unknown."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-import structlog
-
+from bot.acquaintance import Acquaintance, Unknown
 from bot.feishu.calls import BOT_INFO, CHAT, MEMBERS, TENANT, USER, Calls
 from bot.messages import NotTaken
 from bot.settings import Feishu
 
-T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
-
-KEPT_SECONDS = 300.0
-KEPT_MOST = 10_000
 PAGE, PAGES = 100, 50
 
 
@@ -41,16 +33,12 @@ class Chat:
     private: bool
 
 
-class Unknown(Exception):
-    """Feishu did not say who or what this is."""
-
-
 class People:
-    """Reads people and chats; every answer is kept for `KEPT_SECONDS`."""
+    """Reads people and chats, and keeps for a while what Feishu said of them."""
 
-    def __init__(self, calls: Calls, settings: Feishu, now: Callable[[], float] = time.monotonic) -> None:
-        self._calls, self._settings, self._now = calls, settings, now
-        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+    def __init__(self, calls: Calls, settings: Feishu) -> None:
+        self._calls, self._settings = calls, settings
+        self.known = Acquaintance("feishu", (NotTaken, OSError, KeyError))
         self._identity: Identity | None = None
         self._asking = asyncio.Lock()
 
@@ -91,7 +79,7 @@ class People:
                 private=found.get("chat_type") != "public",
             )
 
-        return await self._remembered("chat", chat_id, ask)
+        return await self.known.ask("chat", chat_id, ask)
 
     async def shared(self, chat_id: str) -> bool:
         """Whether others than our own organisation read this chat, or Feishu does not say that they do not."""
@@ -102,7 +90,7 @@ class People:
         except Unknown:
             return True
 
-    async def members(self, chat_id: str) -> frozenset[str]:
+    async def members(self, chat_id: str, *, anew: bool = False) -> frozenset[str]:
         """The open ids of a chat's people. Raises `Unknown`."""
 
         async def ask() -> frozenset[str]:
@@ -117,13 +105,18 @@ class People:
                     break
             return frozenset(found)
 
-        return await self._remembered("members", chat_id, ask)
+        return await self.known.ask("members", chat_id, ask, anew=anew)
 
     async def among(self, user: str, principals: tuple[str, ...]) -> bool:
         """Whether `principals` name this person, or a chat they are in (feishu:oc_…)."""
         if f"feishu:{user}" in principals:
             return True
-        for chat in (p.removeprefix("feishu:") for p in principals if p.startswith("feishu:oc_")):
+        chats = [p.removeprefix("feishu:") for p in principals if p.startswith("feishu:oc_")]
+        return await self.inside(user, chats)
+
+    async def inside(self, user: str, chats: Sequence[str]) -> bool:
+        """Whether somebody is in one of `chats`; False when Feishu does not say."""
+        for chat in chats:
             try:
                 if user in await self.members(chat):
                     return True
@@ -131,42 +124,22 @@ class People:
                 continue
         return False
 
-    async def name(self, user: str) -> str:
-        """Raises `Unknown`."""
+    async def refresh(self, chats: Sequence[str]) -> None:
+        """Ask who is in these chats ahead of the clicks that depend on it: none of them waits for Feishu."""
+        for chat in chats:
+            with suppress(Unknown):
+                await self.members(chat, anew=True)
+
+    async def called(self, identity: str) -> str:
+        """The display name of a person or chat, "" for what is neither. Raises `Unknown`."""
+        if identity.startswith("oc_"):
+            return (await self.chat(identity)).name
+        if not identity.startswith("ou_"):
+            return ""
 
         async def ask() -> str:
-            found = (await self._calls(USER, {"user_id": user}, query={"user_id_type": "open_id"}))["user"]
-            return str(found.get("name") or user)
+            query = {"user_id_type": "open_id"}
+            found = (await self._calls(USER, {"user_id": identity}, query=query))["user"]
+            return str(found.get("name") or identity)
 
-        return await self._remembered("name", user, ask)
-
-    async def names(self, principals: set[str]) -> dict[str, str]:
-        """Display names of those principals that are Feishu's people or chats; nobody is pinged by a name."""
-        found: dict[str, str] = {}
-        for principal in principals:
-            platform, _, identity = principal.partition(":")
-            if platform != "feishu":
-                continue
-            try:
-                if identity.startswith("ou_"):
-                    found[principal] = await self.name(identity)
-                elif identity.startswith("oc_"):
-                    found[principal] = (await self.chat(identity)).name
-            except Unknown:
-                log.info("name.unknown", principal=principal)
-        return found
-
-    async def _remembered(self, kind: str, key: str, ask: Callable[[], Awaitable[T]]) -> T:
-        kept = self._kept.get((kind, key))
-        if kept and self._now() - kept[0] < KEPT_SECONDS:
-            value: T = kept[1]
-            return value
-        try:
-            found = await ask()
-        except (NotTaken, OSError, KeyError) as error:
-            log.warning("feishu.unknown", kind=kind, id=key, error=str(error))
-            raise Unknown(f"{kind} {key}") from error
-        if len(self._kept) >= KEPT_MOST:
-            self._kept.clear()
-        self._kept[kind, key] = (self._now(), found)
-        return found
+        return await self.known.ask("name", identity, ask)

@@ -4,38 +4,19 @@ Card JSON 2.0 (open.feishu.cn/document/feishu-cards/card-json-v2-structure). Wor
 plain_text, in a table's text cells, or escaped by `markdown`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.feishu.markdown import BUDGET, COMPONENTS, Json, bare, counted, pages, size, units
+from bot import telling
+from bot.feishu.markdown import BUDGET, COMPONENTS, Json, bare, counted, escaped, pages, size, units
 from bot.messages import AGAIN, CHOICES, Reply
-from bot.signing import signed_line
+from bot.telling import MOMENT, Line, Setting, source_line
 from bot.words import Words
-from store.text import sentences
 
 SUMMARY = 120  # letters of a notification
 LABEL, LINE = 60, 1_500
-MARKS = re.compile(r"[*_`~#>|]+|\[(\d{1,3})\]")
-DEGRADED = frozenset({"embedding", "model"})
 MOST_SOURCES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What rendering needs to know besides the reply. `names` are people's display names by principal."""
-
-    words: Words
-    now: datetime
-    question_id: str = ""
-    private: bool = False
-    share_to: str = ""  # the chat that a private answer may be shared to
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def name(self, principal: str) -> str:
-        return self.names.get(principal) or principal.partition(":")[2] or principal
 
 
 # --- small parts
@@ -99,49 +80,25 @@ def card(elements: Sequence[Json], summary: str = "", title: str = "", template:
     return made
 
 
-def bare_of(sentence: str) -> str:
-    """A sentence without its Markdown and citation marks, in one line."""
-    return " ".join(MARKS.sub("", sentence).split())
+def lines(found: Sequence[Line]) -> list[Json]:
+    """Small print; each moment as Feishu shows it in its reader's own time: a card stays, and "just now" does not."""
+    return [element for line in found for element in (_dated(line) if line.moment else small(line.text))]
+
+
+def _dated(line: Line) -> list[Json]:
+    at = int(datetime.fromisoformat(line.moment).timestamp() * 1_000)
+    shown = (
+        f"<local_datetime millisecond='{at}' format_type='{part}'></local_datetime>"
+        for part in ("date_num", "time")
+    )
+    before, _, after = line.text.partition(MOMENT)
+    text = f"{escaped(before)}{' '.join(shown)}{escaped(after)}"
+    return [{"tag": "markdown", "text_size": "notation", "content": text}]
 
 
 def first_sentence(text: str) -> str:
     """The notification: the first sentence without its marks."""
-    for sentence in sentences(text) or [text]:
-        line = bare(bare_of(sentence))
-        if line:
-            return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
-    return "…"
-
-
-def age(words: Words, language: str, moment: str | datetime, now: datetime) -> str:
-    """How long ago, in words. Moments are ISO 8601 or datetime, with a time zone."""
-    then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    minutes = max(0, int((now - then).total_seconds() // 60))
-    for key, length in (
-        ("years", 525_600),
-        ("months", 43_800),
-        ("days", 1_440),
-        ("hours", 60),
-        ("minutes", 1),
-    ):
-        if minutes >= length:
-            return words(language, f"slack.age.{key}", count=minutes // length)
-    return words(language, "slack.age.now")
-
-
-def source_line(citation: Mapping[str, Any], language: str, setting: Setting) -> str:
-    """One line of the sources: number, document, section, page, age."""
-    words = setting.words
-    place = [words(language, "slack.source", number=citation["number"], title=citation["title"])]
-    headings = list(citation["heading_path"])
-    place += headings[1:] if headings[:1] == [citation["title"]] else headings
-    line = " › ".join(place)
-    if citation.get("page"):
-        line += f" · {words(language, 'answer.page', page=citation['page'])}"
-    if citation.get("updated_at"):
-        since = age(words, language, citation["updated_at"], setting.now)
-        line += f" · {words(language, 'slack.updated', age=since)}"
-    return line
+    return bare(telling.first_sentence(text, SUMMARY)) or "…"
 
 
 def sources(
@@ -167,15 +124,7 @@ def cards(reply: Reply, setting: Setting) -> list[Json]:
         return [_held(reply, setting)]
     if reply.kind in ("answer", "declined", "clarify", "failed", "expired"):
         return _paged(_body(reply, setting), _foot(reply, setting), reply, setting)
-    return _paged(pages(units(reply.text)) or [said(" ")], row(_again(reply, setting)), reply, setting)
-
-
-def _again(reply: Reply, setting: Setting) -> list[Json]:
-    """The asker may have it asked once more (it came too late, or the limit was met), or choose after a time-out."""
-    offered, words = reply.meta.get("actions", ()), setting.words
-    found = [(AGAIN, words(reply.language, "slack.again"))] if AGAIN in offered else []
-    found += [(f"choice:{c}", words(reply.language, f"patience.{c}")) for c in CHOICES if c in offered]
-    return [button(label, do, question=str(reply.meta["question_id"])) for do, label in found]
+    return _paged(pages(units(reply.text)) or [said(" ")], row(_offers(reply, setting)), reply, setting)
 
 
 def _body(reply: Reply, setting: Setting) -> list[list[Json]]:
@@ -186,35 +135,28 @@ def _body(reply: Reply, setting: Setting) -> list[list[Json]]:
 
 
 def _foot(reply: Reply, setting: Setting) -> list[Json]:
-    words, language, meta = setting.words, reply.language, reply.meta
-    notes = []
-    if line := signed_line(words, language, meta, setting.name(str(meta.get("signed_by", "")))):
-        notes.append(line)
-    if meta.get("rewritten_question"):
-        notes.append(words(language, "answer.rewritten", question=meta["rewritten_question"]))
-    notes += [
-        words(language, f"answer.degraded_{name}") for name in meta.get("degraded", ()) if name in DEGRADED
-    ]
-    foot = small(*notes)
+    language, notes = reply.language, small(*telling.notes(reply, setting))
     if setting.question_id:
-        foot = [*sources(reply.citations, language, setting, question=setting.question_id), *foot]
-        foot += row(_offers(reply, setting))
-    else:
-        foot = small(*(source_line(citation, language, setting) for citation in reply.citations)) + foot
-    return foot
+        cited = sources(reply.citations, language, setting, question=setting.question_id)
+        return [*cited, *notes, *row(_offers(reply, setting))]
+    return small(*(source_line(citation, language, setting) for citation in reply.citations)) + notes
 
 
 def _offers(reply: Reply, setting: Setting) -> list[Json]:
     words, language, question = setting.words, reply.language, setting.question_id
-    offers = []
-    if reply.kind == "answer":
-        offers.append(button(words(language, "slack.helpful"), "helpful", question=question))
-        offers.append(button(words(language, "slack.unhelpful"), "unhelpful", question=question))
-    if reply.kind in ("answer", "declined", "failed"):
-        offers.append(button(words(language, "slack.ask_person"), "person", question=question))
-    if reply.kind == "answer" and setting.private and setting.share_to:
-        offers.append(button(words(language, "slack.share"), "share", question=question, to=setting.share_to))
-    return offers
+    about = {"question": str(reply.meta.get("question_id", ""))}
+    made = {
+        AGAIN: ("chat.again", about),
+        "helpful": ("chat.helpful", {"question": question}),
+        "unhelpful": ("chat.unhelpful", {"question": question}),
+        "person": ("chat.ask_person", {"question": question}),
+        "share": ("chat.share", {"question": question, "to": setting.share_to}),
+        **{f"choice:{choice}": (f"patience.{choice}", about) for choice in CHOICES},
+    }
+    return [
+        button(words(language, made[name][0]), name, **made[name][1])
+        for name in telling.offers(reply, setting)
+    ]
 
 
 def _paged(made: list[list[Json]], foot: list[Json], reply: Reply, setting: Setting) -> list[Json]:
@@ -226,9 +168,7 @@ def _paged(made: list[list[Json]], foot: list[Json], reply: Reply, setting: Sett
     summary = first_sentence(reply.text)
     shown = []
     for part, page in enumerate(made, 1):
-        note = (
-            setting.words(reply.language, "slack.continued", part=part, parts=len(made)) if part > 1 else ""
-        )
+        note = setting.words(reply.language, "chat.continued", part=part, parts=len(made)) if part > 1 else ""
         shown.append(card([*small(note), *page], note or summary))
     return shown
 
@@ -248,15 +188,10 @@ def _heaps(elements: Sequence[Json]) -> list[list[Json]]:
 
 def _held(reply: Reply, setting: Setting) -> Json:
     """What the asker reads while a person decides, and who that is."""
-    words, language, meta = setting.words, reply.language, reply.meta
-    elements = said(reply.text)
-    if meta.get("claimed_by"):
-        since = age(words, language, str(meta["claimed_at"]), setting.now)
-        elements += small(
-            words(language, "slack.since", who=setting.name(str(meta["claimed_by"])), age=since)
-        )
-    if setting.question_id and not meta.get("closed"):
-        elements += row([button(words(language, "slack.withdraw"), "stop", question=setting.question_id)])
+    elements = said(reply.text) + lines(telling.waiting(reply, setting))
+    if setting.question_id and not reply.meta.get("closed"):
+        withdraw = setting.words(reply.language, "chat.withdraw")
+        elements += row([button(withdraw, "stop", question=setting.question_id)])
     return card(elements, first_sentence(reply.text))
 
 

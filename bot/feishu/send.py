@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,15 +11,17 @@ from typing import Any
 
 import structlog
 
+from bot.acquaintance import names
 from bot.feishu import stream
 from bot.feishu.calls import CREATE, PATCH, REPLY, USER, Calls, Refused
 from bot.feishu.cards import review_card
 from bot.feishu.markdown import Json
 from bot.feishu.people import People
-from bot.feishu.render import Setting, card, cards, paragraphs, said
+from bot.feishu.render import card, cards, paragraphs, said
 from bot.feishu.stream import Entity, Stream
 from bot.messages import NotTaken, Platform, Progress, Reply, ResultUnknown
 from bot.settings import Feishu
+from bot.telling import Setting, people, place_of, question_of
 from bot.words import Words
 from store import Store
 from store.deliveries import DeliveryRow, NewDelivery
@@ -34,7 +36,6 @@ UNSHOWABLE = frozenset({230099, 230025, 230001, 300301})
 GONE = frozenset({230011, 231003, 230019, 99992354, 230110})
 NO_THREADS = frozenset({230071, 230072})
 NO_PLACE = frozenset({230002, 230006, 232009, 232011, 230013, 230035})
-PEOPLE = ("signed_by", "asker", "claimed_by", "decided_by", "by")
 TEXT_BYTES = 100_000  # of a text message's 150 KB
 POST_BYTES = 24_000
 
@@ -62,14 +63,17 @@ class FeishuHouse:
 
     name = "feishu"
 
-    def __init__(self, settings: Feishu, store: Store, words: Words) -> None:
+    def __init__(
+        self, settings: Feishu, store: Store, words: Words, review_chats: Sequence[str] = ()
+    ) -> None:
+        """`review_chats` are ids of Feishu chats: only who is in one of them decides in Feishu."""
         self.settings = settings
+        self.review_chats = tuple(review_chats)
         self.calls = Calls(settings)
         self.people = People(self.calls, settings)
         self.words = words
-        self.neighbours: Mapping[
-            str, Platform
-        ] = {}  # the other houses: a Slack asker's name on a Feishu card
+        # All houses: somebody who asked in Slack has a name on a card in Feishu.
+        self.neighbours: Mapping[str, Platform] = {self.name: self}
         self._store = store
         self._streams: dict[str, Stream] = {}
         self._flat: set[str] = set()  # groups without topics
@@ -275,18 +279,12 @@ class FeishuHouse:
     # --- rendering
 
     async def _rendered(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> list[Json]:
-        people = {str(reply.meta[key]) for key in PEOPLE if reply.meta.get(key)}
-        people |= set(reply.meta.get("approved_by", ()))
-        people |= {str((reply.meta.get("nearest") or {}).get("signed_by") or "")} - {""}
+        shown = people(reply)
         if reply.kind == "card":
-            platform, where, *_ = f"{reply.meta['conversation_id']}:".split(":")
-            place = set() if where.startswith("@") else {f"{platform}:{where}"}
-            return [review_card(reply, await self.setting(people | place))]
-        kind, _, rest = purpose.partition(":")
-        question = rest.split(":")[0] if kind in ("answer", "held", "share") else ""
+            return [review_card(reply, await self.setting(shown | {place_of(reply)}))]
         setting = await self.setting(
-            people,
-            question=question,
+            shown,
+            question=question_of(purpose),
             private=bool(address.get("private")),
             share_to=str(address.get("asked_in") or ""),
         )
@@ -295,13 +293,21 @@ class FeishuHouse:
     async def setting(
         self, people: set[str] | None = None, *, question: str = "", private: bool = False, share_to: str = ""
     ) -> Setting:
-        """What rendering needs: the words, the time, and the names of those people, whatever platform they are on."""
-        names = await self.people.names(people or set())
-        for house in self.neighbours.values():
-            directory = getattr(house, "people", None)
-            if house is not self and directory is not None and hasattr(directory, "names"):
-                names |= await directory.names(people or set())
-        return Setting(self.words, datetime.now(UTC), question, private, share_to, names)
+        """What rendering needs: the words, the time, and the names of those people and places."""
+        called = await names(self.neighbours.values(), people or ())
+        return Setting(self.words, datetime.now(UTC), question, private, share_to, called)
+
+    # --- Membership, and what names and buttons need
+
+    async def inside(self, principal: str, channels: Sequence[str]) -> bool:
+        """Implements `bot.messages.Membership`."""
+        return await self.people.inside(principal.removeprefix("feishu:"), channels)
+
+    async def called(self, identity: str) -> str:
+        return await self.people.called(identity)
+
+    async def shared(self, channel: str) -> bool:
+        return await self.people.shared(channel)
 
     # --- streams
 
@@ -373,7 +379,7 @@ class FeishuHouse:
         running = self._streams.pop(question, None)
         begun = await running.finish() if running is not None else None
         if begun is not None:
-            text = self.words(language, "slack.withdrawn")
+            text = self.words(language, "chat.withdrawn")
             try:
                 await begun.replace(card(said(text), text))
             except (NotTaken, OSError) as error:
@@ -386,8 +392,12 @@ def _state(entity: Entity) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_house(settings: Feishu, store: Store, words: Words) -> AsyncIterator[FeishuHouse]:
-    house = FeishuHouse(settings, store, words)
+async def open_house(
+    settings: Feishu, store: Store, words: Words, places: Sequence[str] = ()
+) -> AsyncIterator[FeishuHouse]:
+    """`places` are the review channels of all platforms, as principals."""
+    own = [place.removeprefix("feishu:") for place in places if place.startswith("feishu:")]
+    house = FeishuHouse(settings, store, words, own)
     try:
         yield house
     finally:

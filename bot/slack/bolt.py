@@ -1,6 +1,5 @@
 """Bolt as it is used here: whose token it is, what nobody asked for, and what a failure answers."""
 
-import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 
+from bot.afterwards import where
 from bot.messages import MALFORMED
 from bot.slack.send import SlackHouse
 
@@ -53,19 +53,6 @@ async def failed(error: Exception, body: dict[str, Any]) -> BoltResponse:
     event = body.get("event_id") if isinstance(body, dict) else None
     log.error("slack.failed", error=type(error).__name__, payload=event, at=where(error))
     return BoltResponse(status=400 if isinstance(error, MALFORMED) else 503, body="")
-
-
-async def logged(work: Awaitable[Any]) -> None:
-    try:
-        await work
-    except Exception as error:  # noqa: BLE001 - nobody waits for it: its failure must reach the log, whatever it is
-        log.error("slack.afterwards", error=type(error).__name__, at=where(error))
-
-
-def where(error: BaseException) -> str:
-    """The file and line that raised it. Not the traceback: its values are people's text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
 
 
 def code_of(error: SlackApiError) -> str:

@@ -16,6 +16,7 @@ from bot.slack.events import Heard, decode, direct_conversation
 from bot.slack.render import neutral, said
 from bot.slack.send import SlackHouse
 from bot.slack.uploads import SlackUploads
+from bot.uploads import names_page
 from store.text import language as language_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Commands:
         bolt.view("kb:add")(self._added)
 
     def _say(self, key: str, **values: object) -> str:
-        return self._words(self._language, f"slack.{key}", **values)
+        return self._words(self._language, f"chat.{key}", **values)
 
     # --- /ask
 
@@ -52,13 +53,14 @@ class Commands:
         """A private question: answered where only its author sees it, or by direct message when a person decides."""
         text = decode(str(body.get("text") or ""))
         user, channel = body["user_id"], body["channel_id"]
+        language = language_of(text) if text else self._language
         refusal = await self._house.people.refusal(user, (body["team_id"],))
         if refusal:
-            await ack(self._say("guests" if refusal != "unknown" else "unknown_person"))
+            key = "guests" if refusal != "unknown" else "unknown_person"
+            await ack(self._words(language, f"chat.{key}"))
             return
-        language = language_of(text) if text else self._language
         if not text:
-            await ack(self._words(language, "slack.ask_usage"))
+            await ack(self._words(language, "chat.ask_usage"))
             return
         await self._app.asking.accept(
             Incoming(
@@ -83,14 +85,14 @@ class Commands:
                 },
             )
         )
-        await ack(self._words(language, "slack.ask_started"))
+        await ack(self._words(language, "chat.ask_started"))
 
     # --- /kb
 
     async def _kb(self, ack: Any, body: Body) -> None:
         name, *words = principals(str(body.get("text") or "help"), body["channel_id"]).split() or ["help"]
         command, person = self.table.get(name.lower()), f"slack:{body['user_id']}"
-        if name.lower() == "add" and not (words and words[0].startswith(("http://", "https://"))):
+        if name.lower() == "add" and not names_page(words):
             await self._open_form(ack, body)
             return
         if command is None:
@@ -99,21 +101,12 @@ class Commands:
         elif command.admin and not await self._is_admin(body["user_id"], body["team_id"]):
             await ack(self._say("kb.forbidden"))
         elif name.lower() == "add":
-            await ack(**_shown(await self._add_page(person, words)))
+            await ack(**_shown(await self.uploads.add_page(person, words)))
         elif command.slow:
             await ack(self._say("loading"))
             self._later(self._answer_later(body, command, words))
         else:
             await ack(**_shown(await command.run(person, words)))
-
-    async def _add_page(self, person: str, words: list[str]) -> str:
-        """add ADDRESS [COLLECTION [PRINCIPAL…]]"""
-        url, collection, *audience = [*words, "general"] if len(words) == 1 else words
-        wrong = unreadable(audience)
-        if wrong:
-            return self._say("kb.no_principal", names=" ".join(wrong))
-        await self.uploads.defer_page(url, person, collection, audience)
-        return self._say("kb.add_started", name=url)
 
     async def _answer_later(self, body: Body, command: Command, words: list[str]) -> None:
         text = await command.run(f"slack:{body['user_id']}", words)

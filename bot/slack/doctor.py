@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
-from bot.doctor import Finding
+from bot.acquaintance import Unknown
+from bot.findings import Finding
 from bot.messages import NotTaken
-from bot.slack.people import Unknown
 from bot.slack.send import SlackHouse
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ NEEDED = frozenset(
 BETTER = {
     "channels:history": "follow-ups in public threads need a mention",
     "groups:history": "follow-ups in private threads need a mention",
+    "mpim:history": "follow-ups in group direct messages need a mention",
+    "mpim:read": "group direct messages are not answered, with a sentence that says so",
     "im:write": "a direct message with an unknown result is not looked up",
     "assistant:write": "no suggested prompts",
     "usergroups:read": "administrators by user group are not recognised",
@@ -135,7 +137,7 @@ async def _review_channel(app: "App", house: SlackHouse, channel: str) -> Findin
         remedy = f"Write /invite @signoff in it, or correct the id {channel}."
         return Finding(name, False, "Slack does not show it to the bot", remedy)
     if not found.member:
-        return Finding(name, False, "the bot is not in it", f"Write /invite @signoff in #{found.name}.")
+        return Finding(name, False, "the bot is not in it", f"Write /invite @signoff in {found.name}.")
     if found.shared:
         return Finding(
             name, False, "it is shared with another organisation", "Take a channel of this workspace alone."
@@ -152,6 +154,6 @@ async def _review_channel(app: "App", house: SlackHouse, channel: str) -> Findin
         remedy = 'Name Slack user ids in signoff.toml: reviewers = ["slack:U…"].'
         return Finding(name, False, "no reviewer is named", remedy)
     if outside:
-        remedy = f"Invite them to #{found.name}, or take them off the list."
+        remedy = f"Invite them to {found.name}, or take them off the list."
         return Finding(name, False, f"not in it: {', '.join(outside)}", remedy)
-    return Finding(name, True, f"#{found.name}, private, {len(listed)} reviewers inside")
+    return Finding(name, True, f"{found.name}, private, {len(listed)} reviewers inside")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.following import Spoken
 from bot.slack.people import Identity
 
 MARKUP = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
 # Whoever writes these is a program, ours or another; answering one can start a loop of two bots.
 PROGRAM = ("bot_id", "bot_profile", "app_id")
 SPEECH = frozenset({None, "file_share", "thread_broadcast"})
-STOP = frozenset({"stop", "cancel", "停", "停止", "取消", "算了"})
 ADD = re.compile(r"^\W*kb\s+add\b\s*(?P<collection>[\w-]*)", re.IGNORECASE)
 
 
@@ -52,8 +52,13 @@ class Heard:
         return datetime.fromtimestamp(float(self.ts), UTC)
 
     @property
-    def is_stop(self) -> bool:
-        return self.text.strip().rstrip("!。.！").lower() in STOP
+    def author(self) -> str:
+        return f"slack:{self.user}"
+
+    @property
+    def spoken(self) -> Spoken:
+        threaded = bool(self.thread)
+        return Spoken(self.conversation_id, self.author, self.direct, self.mentioned, threaded, self.to_other)
 
 
 def direct_conversation(user: str) -> str:

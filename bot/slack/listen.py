@@ -4,11 +4,9 @@ One set of listeners for both transports. `process_before_response` makes Bolt a
 returned; when it raises (the database is down) nothing is acknowledged and Slack sends the payload again.
 """
 
-import asyncio
 import logging
 import re
 import time
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -19,6 +17,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bot.acquaintance import Unknown
+from bot.afterwards import Afterwards, where
+from bot.buttons import Buttons
+from bot.following import is_for_us, is_stop
 from bot.messages import MALFORMED, CannotStart, Change, Incoming, NotTaken
 from bot.slack.bolt import (
     acknowledged,
@@ -26,21 +28,17 @@ from bot.slack.bolt import (
     code_of,
     failed,
     ignored,
-    logged,
     rate_limited,
-    where,
 )
 from bot.slack.clicks import Clicks
 from bot.slack.commands import Commands
 from bot.slack.doctor import review_channels
 from bot.slack.events import ADD, Heard, heard
-from bot.slack.people import Unknown
 from bot.slack.render import first_sentence
 from bot.slack.send import SlackHouse
 from bot.slack.signature import signed
 from bot.slack.socket import Connection
-from store.conversations import TERMINAL, QuestionRow
-from store.errors import NotFound
+from store.conversations import QuestionRow
 from store.text import language as language_of
 
 if TYPE_CHECKING:
@@ -50,7 +48,6 @@ log = structlog.get_logger(__name__)
 
 READY_WITHOUT = 30.0  # seconds without a connection that a regular refresh may take
 TITLE = 80  # characters of an agent thread's title
-ASIDE = "aside:"  # switch of a conversation in which people talk to each other
 SILENT = frozenset({"bot", "stranger"})  # refused without a word: nothing goes to other organisations or bots
 WORDS = {
     "guest": "guests",
@@ -67,8 +64,9 @@ class Listener:
         self._app, self._house = app, house
         self._words = app.words
         self._settings = house.settings
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.clicks = Clicks(app, house, self.later)
+        self.later = Afterwards("slack")
+        self._buttons = Buttons(app, house)
+        self.clicks = Clicks(app, house, self._buttons, self.later)
         self.commands = Commands(app, house, self.later)
         self.bolt = self._bolt()
         self.connection: Connection | None = None
@@ -114,7 +112,7 @@ class Listener:
         try:
             await self.connection.run()
         finally:
-            await self.finish()
+            await self.later.finish()
 
     def deaf(self) -> bool:
         """Whether nothing that happens in Slack has reached this process for longer than a refresh takes."""
@@ -142,17 +140,6 @@ class Listener:
             log.error("slack.malformed", error=type(error).__name__, at=where(error))
             return Response(status_code=400)
         return response
-
-    async def finish(self) -> None:
-        """Let what was begun after an acknowledgement end."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5)
-
-    def later(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something that nobody waits for, after the acknowledgement. Its failure is logged, never raised."""
-        task = asyncio.ensure_future(logged(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # --- binding
 
@@ -202,37 +189,21 @@ class Listener:
                 await self._hear(said)
 
     async def _is_for_us(self, said: Heard) -> bool:
-        """A mention, a direct message, or a follow-up that this channel wants answered.
-
-        Once somebody in a thread speaks to somebody else, the thread is left to them until the bot is mentioned
-        again.
-        """
-        aside = f"{ASIDE}{said.conversation_id}"
-        if said.direct:
-            return True
-        if said.mentioned:
-            if said.thread:
-                await self._app.store.switches.off(aside)
-            return True
         follow = self._settings.follow_in.get(said.channel, self._settings.follow)
-        asked = await self._questions(said.conversation_id) if said.thread and follow != "mentions" else []
-        if not asked:
-            return False
-        stranger = follow == "asker" and all(row.asker != f"slack:{said.user}" for row in asked)
-        if said.to_other or stranger:
-            await self._app.store.switches.on(aside, f"slack:{said.user}")
-            return False
-        return await self._app.store.switches.any_on((aside,)) is None
+        return await is_for_us(said.spoken, follow, self._app.store.switches, self._buttons.questions)
 
     async def _hear(self, said: Heard) -> None:
         refusal = await self._refusal(said)
         if refusal:
             log.info("message.refused", reason=refusal, channel=said.channel)
             if refusal not in SILENT:
-                self._whisper(said, f"slack.{WORDS[refusal]}")
+                self._whisper(said, self._words(language_of(said.text), f"chat.{WORDS[refusal]}"))
             return
-        if said.is_stop and await self._stopped(said):
-            return
+        if is_stop(said.text):
+            stopped = await self._buttons.stop_in_words(said.conversation_id, said.author, said.key)
+            if stopped is not None:
+                self._whisper(said, stopped.text)
+                return
         wants_upload = ADD.match(said.text)
         if said.files and said.direct and wants_upload:
             await self.commands.add_from_message(said, wants_upload["collection"])
@@ -245,7 +216,7 @@ class Listener:
 
     async def _title(self, said: Heard) -> None:
         """An agent's thread is found again by what was asked in it first."""
-        if len(await self._questions(said.conversation_id)) > 1:
+        if len(await self._buttons.questions(said.conversation_id)) > 1:
             return
         if await self._house.people.can("assistant:write"):
             await self._house.calls(
@@ -285,21 +256,11 @@ class Listener:
             channel=f"@{said.user}" if said.direct else said.channel,
             thread=thread,
             private=said.direct,
-            asker=f"slack:{said.user}",
+            asker=said.author,
             text=said.text,
             sent_at=said.sent_at,
             address=address,
         )
-
-    async def _stopped(self, said: Heard) -> bool:
-        """ "stop" by somebody whose question is still open takes that question back."""
-        rows = [r for r in await self._questions(said.conversation_id) if r.asker == f"slack:{said.user}"]
-        running = [row for row in rows if row.state not in TERMINAL]
-        if not running:
-            return False
-        await self._app.asking.change(Change("slack", said.key, running[-1].id, f"slack:{said.user}", None))
-        self._whisper(said, "slack.withdrawn")
-        return True
 
     async def _on_edit(self, body: dict[str, Any]) -> None:
         """Link previews, reply counts and our own updates arrive as edits too: only another text is one."""
@@ -316,7 +277,7 @@ class Listener:
         }
         said = heard(changed, await self._house.people.identity())
         row = await self._asked(said) if said else None
-        if said is None or row is None or row.asker != f"slack:{said.user}":
+        if said is None or row is None or row.asker != said.author:
             return
         moment = (message.get("edited") or {}).get("ts") or event["ts"]
         await self._app.asking.change(Change("slack", f"{said.key}:{moment}", row.id, row.asker, said.text))
@@ -326,19 +287,11 @@ class Listener:
         said = heard(gone, await self._house.people.identity())
         row = await self._asked(said) if said else None
         if said is not None and row is not None:
-            await self._app.asking.change(
-                Change("slack", f"{said.key}:deleted", row.id, f"slack:{said.user}", None)
-            )
+            await self._app.asking.change(Change("slack", f"{said.key}:deleted", row.id, said.author, None))
 
     async def _asked(self, said: Heard) -> QuestionRow | None:
-        rows = await self._questions(said.conversation_id)
+        rows = await self._buttons.questions(said.conversation_id)
         return next((row for row in reversed(rows) if row.address.get("asked") == said.ts), None)
-
-    async def _questions(self, conversation_id: str) -> list[QuestionRow]:
-        try:
-            return await self._app.store.conversations.questions(conversation_id)
-        except NotFound:
-            return []
 
     async def _on_opened(self, event: dict[str, Any]) -> None:
         """Suggest how to begin: in an agent's tab without a thread, in an older assistant's thread with it."""
@@ -353,7 +306,7 @@ class Listener:
     async def _suggest(self, channel: str, thread: str | None) -> None:
         words, language = self._words, self._app.settings.review.language
         prompts = [
-            {"title": words(language, f"slack.{key}"), "message": words(language, f"slack.{key}_message")}
+            {"title": words(language, f"chat.{key}"), "message": words(language, f"chat.{key}_message")}
             for key in ("prompt_documents", "prompt_ask")
         ]
         client = self._house.calls.client
@@ -369,6 +322,5 @@ class Listener:
 
     # --- words
 
-    def _whisper(self, said: Heard, key: str) -> None:
-        text = self._words(language_of(said.text), key)
+    def _whisper(self, said: Heard, text: str) -> None:
         self.later(self._house.whisper(said.channel, said.user, text, said.thread or None))

@@ -1,26 +1,18 @@
 """Who somebody is in Slack, and whether they are answered: asked of Slack, kept five minutes, refused when unknown."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
-import structlog
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.acquaintance import Acquaintance, Unknown
 from bot.settings import Slack
 
-T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
-
-# A person who was removed loses their rights within five minutes (facts: users.info is tier 4).
-KEPT_SECONDS = 300.0
-KEPT_MOST = 10_000
 PAGE = 200  # members of a channel at a time
 
 
@@ -61,20 +53,13 @@ class Channel:
     member: bool  # whether the bot is in it
 
 
-class Unknown(Exception):
-    """Slack did not say who or what this is."""
-
-
 class People:
-    """Reads users, channels and user groups; every answer is kept for `KEPT_SECONDS`."""
+    """Reads users, channels and user groups, and keeps for a while what Slack said of them."""
 
-    def __init__(
-        self, client: AsyncWebClient, settings: Slack, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: AsyncWebClient, settings: Slack) -> None:
         self._client = client
         self._settings = settings
-        self._now = now
-        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+        self.known = Acquaintance("slack", (SlackApiError, aiohttp.ClientError, TimeoutError))
         self._identity: Identity | None = None
         self._asking = asyncio.Lock()
 
@@ -114,7 +99,7 @@ class People:
                 email=str(shown.get("email") or "") if found.get("is_email_confirmed", True) else "",
             )
 
-        return await self._remembered("user", user, ask)
+        return await self.known.ask("user", user, ask)
 
     async def refusal(self, user: str, teams: tuple[str, ...] = ()) -> str:
         """Why this person is not answered: "", bot, stranger, guest or unknown. `teams` are those that the payload
@@ -138,15 +123,16 @@ class People:
 
         async def ask() -> Channel:
             found: Mapping[str, Any] = (await self._client.conversations_info(channel=channel))["channel"]
+            name = str(found.get("name") or channel)
             return Channel(
                 id=channel,
-                name=found.get("name") or channel,
+                name=_members_of(name) if found.get("is_mpim") else f"#{name}",
                 private=bool(found.get("is_private")),
                 shared=bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared")),
                 member=bool(found.get("is_member")),
             )
 
-        return await self._remembered("channel", channel, ask)
+        return await self.known.ask("channel", channel, ask)
 
     async def shared(self, channel: str) -> bool:
         """Whether others than our own organisation read this channel, or Slack does not say that they do not."""
@@ -170,7 +156,7 @@ class People:
                 if not cursor:
                     return frozenset(found)
 
-        return await self._remembered("members", channel, ask, anew=anew)
+        return await self.known.ask("members", channel, ask, anew=anew)
 
     async def inside(self, user: str, channels: Sequence[str]) -> bool:
         """Whether somebody is in one of `channels`; False when Slack does not say."""
@@ -195,7 +181,7 @@ class People:
             return frozenset((await self._client.usergroups_users_list(usergroup=group))["users"])
 
         try:
-            return user in await self._remembered("group", group, ask)
+            return user in await self.known.ask("group", group, ask)
         except Unknown:
             return False
 
@@ -209,35 +195,13 @@ class People:
                 return True
         return False
 
-    async def names(self, principals: set[str]) -> dict[str, str]:
-        """Display names of those principals that are Slack users or channels; nobody is pinged by a name."""
-        found: dict[str, str] = {}
-        for principal in principals:
-            platform, _, identity = principal.partition(":")
-            if platform != "slack" or not identity:
-                continue
-            try:
-                if identity[0] in "UW":
-                    found[principal] = (await self.profile(identity)).name
-                elif identity[0] in "CG":
-                    found[principal] = f"#{(await self.channel(identity)).name}"
-            except Unknown:
-                log.info("name.unknown", principal=principal)
-        return found
+    async def called(self, identity: str) -> str:
+        """The display name of a user or channel, "" for what is neither. Raises `Unknown`."""
+        if identity[:1] in ("U", "W"):
+            return (await self.profile(identity)).name
+        return (await self.channel(identity)).name if identity[:1] in ("C", "G") else ""
 
-    async def _remembered(
-        self, kind: str, key: str, ask: Callable[[], Awaitable[T]], *, anew: bool = False
-    ) -> T:
-        kept = self._kept.get((kind, key))
-        if kept and not anew and self._now() - kept[0] < KEPT_SECONDS:
-            value: T = kept[1]
-            return value
-        try:
-            found = await ask()
-        except (SlackApiError, aiohttp.ClientError, TimeoutError) as error:
-            log.warning("slack.unknown", kind=kind, id=key, error=type(error).__name__)
-            raise Unknown(f"{kind} {key}") from error
-        if len(self._kept) >= KEPT_MOST:
-            self._kept.clear()
-        self._kept[kind, key] = (self._now(), found)
-        return found
+
+def _members_of(name: str) -> str:
+    """A group direct message is called mpdm-ada--lin-1: ada, lin."""
+    return ", ".join(name.removeprefix("mpdm-").rsplit("-", 1)[0].split("--"))

@@ -9,13 +9,14 @@ from bot.messages import NotTaken, Progress, Reply
 from bot.slack.calls import Calls
 from bot.slack.posted import Posted
 from bot.slack.render import Message, first_sentence, said
-from bot.slack.stream import Stream
+from bot.slack.stream import STOP, Stream
 from bot.words import Words
 from store.deliveries import Deliveries, NewDelivery
 
 log = structlog.get_logger(__name__)
 
 FILLING = ("answer", "held")  # purposes whose message the stream already is
+LOOK_BACK = 200  # messages of a thread that are looked through
 
 
 class Streams:
@@ -54,12 +55,27 @@ class Streams:
         if stream is not None and (parts := await stream.finish()):
             return parts
         rows = await self._deliveries.for_question(question_id)
-        begun = next((row.message_id for row in rows if row.kind == "stream" and row.message_id), None)
+        begun = next((row for row in rows if row.kind == "stream"), None)
         if begun is None:
             return []
-        parts = list(Posted.parse(begun).parts)
+        parts = list(Posted.parse(begun.message_id).parts) if begun.message_id else []
+        if not parts:
+            return await self._left(begun.address, question_id)
         filled = [row.message_id for row in rows if row.message_id and row.kind != "stream"]
         return [] if any(parts[0] in message for message in filled) else parts
+
+    async def _left(self, address: Mapping[str, Any], question_id: str) -> list[str]:
+        """The messages of a stream whose ts were never stored, by their button: their process was killed, or lost the
+        database, just then."""
+        try:
+            thread = await self._calls(
+                self._calls.client.conversations_replies,
+                channel=address["channel"], ts=address["thread"], oldest=address.get("asked"), limit=LOOK_BACK,
+            )  # fmt: skip
+        except NotTaken as error:
+            log.warning("stream.left", error=str(error))
+            return []
+        return [str(message["ts"]) for message in thread["messages"] if question_id in _stopped_by(message)]
 
     async def remove(self, channel: str, parts: list[str]) -> None:
         """Take away messages of a stream that the answer did not need."""
@@ -75,7 +91,7 @@ class Streams:
         parts = await stream.finish(clear=True) if stream is not None else []
         if not parts:
             return
-        text = self._words(str(address.get("language") or "en"), "slack.withdrawn")
+        text = self._words(str(address.get("language") or "en"), "chat.withdrawn")
         ended = Message(first_sentence(text), tuple(said(text)))
         await self.remove(str(address["channel"]), parts[1:])
         await self._calls(
@@ -85,7 +101,8 @@ class Streams:
     def _recorder(
         self, question_id: str, address: Mapping[str, Any]
     ) -> Callable[[list[str]], Awaitable[None]]:
-        """A stream's messages are a delivery row as soon as they have a ts: after a crash the answer fills them."""
+        """A stream is a delivery row before it begins, and knows its messages as soon as they have a ts: after a crash
+        the answer fills them."""
         purpose = f"stream:{question_id}"
 
         async def record(parts: list[str]) -> None:
@@ -99,6 +116,19 @@ class Streams:
                     question_id=question_id,
                 )
             )
-            await self._deliveries.sent(row.id, str(Posted(str(address["channel"]), tuple(parts), purpose)))
+            if parts:
+                await self._deliveries.sent(
+                    row.id, str(Posted(str(address["channel"]), tuple(parts), purpose))
+                )
 
         return record
+
+
+def _stopped_by(message: Mapping[str, Any]) -> list[str]:
+    """The questions that the buttons of a message stop."""
+    return [
+        str(element.get("value"))
+        for block in message.get("blocks") or ()
+        for element in block.get("elements") or ()
+        if element.get("action_id") == STOP
+    ]

@@ -7,15 +7,15 @@ ever sent; words of a model or a document appear in rich text and plain_text onl
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from bot import telling
 from bot.messages import AGAIN, CHOICES, Reply
-from bot.signing import signed_line
 from bot.slack.richtext import BLOCKS, BUDGET, CONTROL, LEFT_BOLD, Json, pages, size, units
+from bot.telling import MOMENT, Line, Setting, source_line
 from bot.words import Words
-from store.text import sentences
 
 JOINER = "\u2060"  # word joiner: invisible, and no address or mention any more
 HAIR = "\u200a"  # a space that CommonMark counts as one and nobody sees
@@ -24,8 +24,6 @@ ADDRESS = re.compile(r"(?<=\w):(?=//)|(?<=mailto):|(?<=\bwww)\.|(?<=\])(?=\()", 
 NOTIFICATION = 300  # characters; a phone shows fewer
 BUTTON, CONTEXT, HEADER, OPTION = 75, 2_000, 150, 75  # docs.slack.dev/reference/block-kit
 CONTEXT_ELEMENTS, ACTIONS = 10, 25
-MOMENT = "\0"
-MARKS = re.compile(r"[*_`~#>|]+|\[(\d{1,3})\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +36,6 @@ class Message:
     def arguments(self) -> Json:
         """What chat.postMessage and chat.update take."""
         return {"text": self.text, "blocks": list(self.blocks)}
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What rendering needs to know besides the reply. `names` are people's display names by principal."""
-
-    words: Words
-    now: datetime
-    question_id: str = ""
-    private: bool = False
-    share_to: str = ""  # the channel that a private answer may be shared to
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def name(self, principal: str) -> str:
-        return self.names.get(principal) or principal.partition(":")[2] or principal
 
 
 # --- small parts
@@ -101,65 +84,29 @@ def said(text: str) -> list[Json]:
     return [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [leaf]}]}]
 
 
-def dated(sentence: str, moment: str | datetime) -> list[Json]:
-    """A sentence of ours with the moment where `MOMENT` stands in it, which Slack shows in each reader's own time: a
-    message stays, and "just now" does not."""
-    then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+def lines(found: Sequence[Line]) -> list[Json]:
+    """Sentences of ours, each moment as Slack shows it in its reader's own time: a message stays, and "just now" does
+    not. What has no moment is small print."""
+    return [block for line in found for block in (_dated(line) if line.moment else context(line.text))]
+
+
+def _dated(line: Line) -> list[Json]:
+    then = datetime.fromisoformat(line.moment)
     date: Json = {
         "type": "date",
         "timestamp": int(then.timestamp()),
         "format": "{date_short_pretty} {time}",
         "fallback": f"{then:%Y-%m-%d %H:%M} UTC",
     }
-    before, _, after = sentence.partition(MOMENT)
+    before, _, after = line.text.partition(MOMENT)
     leaves: list[Json] = [{"type": "text", "text": before}, date, {"type": "text", "text": after}]
     shown = [leaf for leaf in leaves if leaf.get("text", " ")]
     return [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": shown}]}]
 
 
-def bare_of(sentence: str) -> str:
-    """A sentence without its Markdown and citation marks, in one line."""
-    return " ".join(MARKS.sub("", sentence).split())
-
-
 def first_sentence(text: str) -> str:
     """The notification: the first sentence without its marks."""
-    for sentence in sentences(text) or [text]:
-        bare = bare_of(sentence)
-        if bare:
-            return neutral(bare if len(bare) <= NOTIFICATION else bare[: NOTIFICATION - 1] + "…")
-    return "…"
-
-
-def age(words: Words, language: str, moment: str | datetime, now: datetime) -> str:
-    """How long ago, in words. Moments are ISO 8601 or datetime, with a time zone."""
-    then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    minutes = max(0, int((now - then).total_seconds() // 60))
-    for key, size_ in (
-        ("years", 525_600),
-        ("months", 43_800),
-        ("days", 1_440),
-        ("hours", 60),
-        ("minutes", 1),
-    ):
-        if minutes >= size_:
-            return words(language, f"slack.age.{key}", count=minutes // size_)
-    return words(language, "slack.age.now")
-
-
-def source_line(citation: Mapping[str, Any], language: str, setting: Setting) -> str:
-    """One line of the sources: number, document, section, page, age."""
-    words = setting.words
-    place = [words(language, "slack.source", number=citation["number"], title=citation["title"])]
-    # A document's first heading is mostly its title: said once is enough.
-    headings = list(citation["heading_path"])
-    place += headings[1:] if headings[:1] == [citation["title"]] else headings
-    line = " › ".join(place)
-    if citation.get("page"):
-        line += f" · {words(language, 'answer.page', page=citation['page'])}"
-    if citation.get("updated_at"):
-        line += f" · {words(language, 'slack.updated', age=age(words, language, citation['updated_at'], setting.now))}"
-    return line
+    return neutral(telling.first_sentence(text, NOTIFICATION))
 
 
 def passages(citations: Sequence[Mapping[str, Any]], owner: str) -> list[Json]:
@@ -176,7 +123,7 @@ def passages(citations: Sequence[Mapping[str, Any]], owner: str) -> list[Json]:
 
 def feedback(words: Words, language: str, question_id: str) -> Json:
     def choice(key: str, value: str) -> Json:
-        return {"text": plain(words(language, f"slack.{key}"), BUTTON), "value": f"{value}:{question_id}"}
+        return {"text": plain(words(language, f"chat.{key}"), BUTTON), "value": f"{value}:{question_id}"}
 
     chosen = {"positive_button": choice("helpful", "up"), "negative_button": choice("unhelpful", "down")}
     return {
@@ -188,21 +135,35 @@ def feedback(words: Words, language: str, question_id: str) -> Json:
 # --- whole messages
 
 
-def messages(reply: Reply, setting: Setting) -> list[Message]:
-    """The message that shows `reply`, and its continuations where it is longer than one."""
+def messages(reply: Reply, setting: Setting, link: str = "") -> list[Message]:
+    """The message that shows `reply`, and its continuations where it is longer than one. `link` is the address of the
+    thread that a notice is about."""
     if reply.kind in ("answer", "declined", "clarify", "failed", "expired"):
         return _answer(reply, setting)
     if reply.kind == "held":
         return [_held(reply, setting)]
-    return _paged(body(reply.text), actions(_again(reply, setting)), reply, setting)
+    buttons = _buttons(telling.offers(reply, setting), reply, setting)
+    if link:
+        buttons.append(permalink(link, reply.language, setting))
+    return _paged(body(reply.text), actions(buttons), reply, setting)
 
 
-def _again(reply: Reply, setting: Setting) -> list[Json]:
-    """Asking once more, or what a time-out offers, where the reply has it."""
-    offered, words = reply.meta.get("actions", ()), setting.words
-    found = [(AGAIN, words(reply.language, "slack.again"))] if AGAIN in offered else []
-    found += [(f"choice:{c}", words(reply.language, f"patience.{c}")) for c in CHOICES if c in offered]
-    return [button(label, action, str(reply.meta["question_id"])) for action, label in found]
+def permalink(link: str, language: str, setting: Setting) -> Json:
+    """A button that opens a thread of ours."""
+    return {**button(setting.words(language, "chat.card.permalink"), "permalink", "-"), "url": link}
+
+
+def _buttons(offers: Sequence[str], reply: Reply, setting: Setting) -> list[Json]:
+    """Those that are no feedback: Slack has an element of its own for that."""
+    words, language, question = setting.words, reply.language, setting.question_id
+    about = str(reply.meta.get("question_id", ""))
+    made = {
+        AGAIN: ("chat.again", about),
+        "person": ("chat.ask_person", question),
+        "share": ("chat.share", f"{question}:{setting.share_to}"),
+        **{f"choice:{choice}": (f"patience.{choice}", about) for choice in CHOICES},
+    }
+    return [button(words(language, made[name][0]), name, made[name][1]) for name in offers if name in made]
 
 
 def body(text: str) -> list[list[Json]]:
@@ -217,37 +178,18 @@ def body(text: str) -> list[list[Json]]:
 
 
 def _answer(reply: Reply, setting: Setting) -> list[Message]:
-    words, language, meta = setting.words, reply.language, reply.meta
-    notes = []
-    if line := signed_line(words, language, meta, setting.name(str(meta.get("signed_by", "")))):
-        notes.append(line)
-    if meta.get("rewritten_question"):
-        notes.append(words(language, "answer.rewritten", question=meta["rewritten_question"]))
-    notes += [
-        words(language, f"answer.degraded_{name}") for name in meta.get("degraded", ()) if name in DEGRADED
-    ]
-    foot = context(*(source_line(citation, language, setting) for citation in reply.citations), *notes)
+    words, language = setting.words, reply.language
+    cited = (source_line(citation, language, setting) for citation in reply.citations)
+    foot = context(*cited, *telling.notes(reply, setting))
+    offers = telling.offers(reply, setting)
     if setting.question_id:
-        foot += actions([*passages(reply.citations, setting.question_id), *_offers(reply, setting)])
-        if reply.kind == "answer":
-            foot.append(feedback(words, language, setting.question_id))
+        foot += actions([*passages(reply.citations, setting.question_id), *_buttons(offers, reply, setting)])
+    if "helpful" in offers:
+        foot.append(feedback(words, language, setting.question_id))
     made = body(reply.text)
-    if meta.get("kind") == "extractive":
+    if reply.meta.get("kind") == "extractive":
         made = _led(context(words(language, "answer.quoted")), made)
     return _paged(made, foot, reply, setting)
-
-
-DEGRADED = frozenset({"embedding", "model"})
-
-
-def _offers(reply: Reply, setting: Setting) -> list[Json]:
-    words, language, owner = setting.words, reply.language, setting.question_id
-    offers = []
-    if reply.kind in ("answer", "declined", "failed"):
-        offers.append(button(words(language, "slack.ask_person"), "person", owner))
-    if reply.kind == "answer" and setting.private and setting.share_to:
-        offers.append(button(words(language, "slack.share"), "share", f"{owner}:{setting.share_to}"))
-    return offers
 
 
 def _led(head: list[Json], made: list[list[Json]]) -> list[list[Json]]:
@@ -267,9 +209,7 @@ def _paged(made: list[list[Json]], foot: list[Json], reply: Reply, setting: Sett
     made = [page for whole in made for page in _within(whole, room - 200)]
     shown = []
     for part, page in enumerate(made, 1):
-        note = (
-            setting.words(reply.language, "slack.continued", part=part, parts=len(made)) if part > 1 else ""
-        )
+        note = setting.words(reply.language, "chat.continued", part=part, parts=len(made)) if part > 1 else ""
         shown.append(Message(note or text, tuple([*context(note), *page])))
     return shown
 
@@ -298,13 +238,8 @@ def _feet_of(page: list[Json], room: int) -> list[list[Json]]:
 
 def _held(reply: Reply, setting: Setting) -> Message:
     """What the asker reads while a person decides, and who that is."""
-    words, language, meta = setting.words, reply.language, reply.meta
-    blocks = said(reply.text)
-    if meta.get("claimed_by"):
-        who = setting.name(str(meta["claimed_by"]))
-        blocks += dated(words(language, "slack.since", who=who, age=MOMENT), str(meta["claimed_at"]))
-    elif meta.get("opened_at") and not meta.get("closed"):
-        blocks += dated(words(language, "slack.waiting_for", age=MOMENT), str(meta["opened_at"]))
-    if setting.question_id and not meta.get("closed"):
-        blocks += actions([button(words(language, "slack.withdraw"), "stop", setting.question_id)])
+    blocks = said(reply.text) + lines(telling.waiting(reply, setting))
+    if setting.question_id and not reply.meta.get("closed"):
+        withdraw = setting.words(reply.language, "chat.withdraw")
+        blocks += actions([button(withdraw, "stop", setting.question_id)])
     return Message(first_sentence(reply.text), tuple(blocks))

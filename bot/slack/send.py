@@ -10,15 +10,17 @@ from typing import Any
 
 import structlog
 
-from bot.messages import NotTaken, Progress, Reply, ResultUnknown
+from bot.acquaintance import Unknown, names
+from bot.messages import NotTaken, Platform, Progress, Reply, ResultUnknown
 from bot.settings import Slack
 from bot.slack.calls import Calls
 from bot.slack.cards import card
-from bot.slack.people import People, Unknown
+from bot.slack.people import People
 from bot.slack.posted import Posted
 from bot.slack.progress import Streams
-from bot.slack.render import Message, Setting, context, messages, neutral
+from bot.slack.render import Message, context, messages, neutral
 from bot.slack.richtext import BLOCKS
+from bot.telling import Setting, people, place_of, question_of
 from bot.words import Words
 from store import Store
 
@@ -33,7 +35,6 @@ TOO_MUCH = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too
 NO_PLACE = frozenset(
     {"not_in_channel", "channel_not_found", "is_archived", "thread_not_found", "restricted_action"}
 )
-PEOPLE = ("signed_by", "asker", "claimed_by", "decided_by", "by")
 
 
 class SlackHouse:
@@ -50,6 +51,8 @@ class SlackHouse:
         self.calls = Calls(settings)
         self.people = People(self.calls.client, settings)
         self.words = words
+        # All houses: somebody who asked in Feishu has a name on a card in Slack.
+        self.neighbours: Mapping[str, Platform] = {self.name: self}
         self.streams = Streams(self.calls, words, store.deliveries)
         self._links: dict[str, str] = {}
         self._updated: dict[str, float] = {}
@@ -104,7 +107,7 @@ class SlackHouse:
         shown = await self._rendered(posted.purpose, address, reply)
         room = len(posted.parts)
         if len(shown) > room:  # no message can be put between what others wrote below: say that there is more
-            more = context(self.words(reply.language, "slack.only_beginning"))
+            more = context(self.words(reply.language, "chat.only_beginning"))
             shown[room - 1] = replace(shown[room - 1], blocks=(*shown[room - 1].blocks[: BLOCKS - 1], *more))
         for ts, message in zip(posted.parts, shown, strict=False):
             await self.calls(
@@ -235,32 +238,31 @@ class SlackHouse:
         return found
 
     async def _rendered(self, purpose: str, address: Mapping[str, Any], reply: Reply) -> list[Message]:
-        people = {str(reply.meta[key]) for key in PEOPLE if reply.meta.get(key)}
-        people |= set(reply.meta.get("approved_by", ()))
-        people |= {str((reply.meta.get("nearest") or {}).get("signed_by") or "")} - {""}
+        shown = people(reply)
+        conversation = str(reply.meta.get("conversation_id") or "")
+        link = await self._link(conversation) if conversation else ""
         if reply.kind == "card":
-            link, channel = await self._link(str(reply.meta["conversation_id"]))
-            setting = await self.setting(people | ({channel} if channel else set()))
-            return [card(reply, setting, link)]
-        kind, _, rest = purpose.partition(":")
-        question = rest.split(":")[0] if kind in ("answer", "held", "share") else ""
-        asked_in = str(address.get("asked_in") or "")
-        private = bool(address.get("private"))
-        setting = await self.setting(people, question=question, private=private, share_to=asked_in)
-        return messages(reply, setting)
+            return [card(reply, await self.setting(shown | {place_of(reply)}), link)]
+        setting = await self.setting(
+            shown,
+            question=question_of(purpose),
+            private=bool(address.get("private")),
+            share_to=str(address.get("asked_in") or ""),
+        )
+        return messages(reply, setting, link)
 
     async def setting(
         self, people: set[str] | None = None, *, question: str = "", private: bool = False, share_to: str = ""
     ) -> Setting:
-        """What rendering needs: the words, the time, and the names of those people."""
-        names = await self.people.names(people or set())
-        return Setting(self.words, datetime.now(UTC), question, private, share_to, names)
+        """What rendering needs: the words, the time, and the names of those people and places."""
+        called = await names(self.neighbours.values(), people or ())
+        return Setting(self.words, datetime.now(UTC), question, private, share_to, called)
 
-    async def _link(self, conversation_id: str) -> tuple[str, str]:
-        """(address of a Slack thread, principal of its channel); empty for other platforms and direct messages."""
+    async def _link(self, conversation_id: str) -> str:
+        """The address of a Slack thread; "" for other platforms and direct messages."""
         platform, channel, thread = [*conversation_id.split(":", 2), "", ""][:3]
         if platform != "slack" or channel.startswith(("@", "D")):
-            return "", ""
+            return ""
         if conversation_id not in self._links:
             try:
                 answer = await self.calls(
@@ -269,8 +271,8 @@ class SlackHouse:
                 self._links[conversation_id] = str(answer["permalink"])
             except (NotTaken, OSError) as error:
                 log.info("permalink.none", conversation=conversation_id, error=str(error))
-                return "", f"slack:{channel}"
-        return self._links[conversation_id], f"slack:{channel}"
+                return ""
+        return self._links[conversation_id]
 
     async def whisper(self, channel: str, user: str, text: str, thread: str | None = None) -> None:
         """A sentence that only `user` sees. Lossy: whoever has left the channel is not told."""
@@ -285,11 +287,19 @@ class SlackHouse:
         except (NotTaken, OSError) as error:
             log.info("whisper.lost", error=str(error))
 
-    async def known(self, user: str) -> bool:
-        try:
-            return not (await self.people.profile(user)).bot
-        except Unknown:
-            return False
+    # --- Membership, and what names and buttons need
+
+    async def inside(self, principal: str, channels: Sequence[str]) -> bool:
+        """Implements `bot.messages.Membership`; guests, strangers and programs are nowhere, whatever list they stand
+        on."""
+        user = principal.removeprefix("slack:")
+        return not await self.people.refusal(user) and await self.people.inside(user, channels)
+
+    async def called(self, identity: str) -> str:
+        return await self.people.called(identity)
+
+    async def shared(self, channel: str) -> bool:
+        return await self.people.shared(channel)
 
 
 def _metadata(purpose: str, part: int) -> dict[str, Any]:

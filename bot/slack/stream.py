@@ -17,6 +17,7 @@ from bot.messages import NotTaken
 from bot.slack.calls import Calls
 from bot.slack.render import actions, button, markdown
 from bot.words import Words
+from store.errors import DatabaseUnavailable
 from store.text import language as language_of
 
 log = structlog.get_logger(__name__)
@@ -27,11 +28,13 @@ ROLL_OVER = 270.0  # seconds; Slack closes a stream at about 300 (slackapi/pytho
 STATUS_AGAIN = 90.0  # seconds; Slack clears a status after 120 (docs: assistant.threads.setStatus)
 IDLE = 600.0  # seconds without news after which a stream whose question went away is closed
 LETTERS = 11_000  # of one message's 12,000 (docs: chat.appendStream, markdown_text)
+STOP = "stop"  # the action of the button, whose value is the question
 CLOSED = frozenset({"message_not_in_streaming_state", "message_not_found"})
 
 
 class Stream:
-    """The progress of one question. `started` is told the ts of all its messages whenever there is another one."""
+    """The progress of one question. `started` is told the ts of all its messages: none before the first is begun, and
+    again whenever there is another one."""
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class Stream:
     async def _lossy(self, work: Awaitable[None]) -> None:
         try:
             await work
-        except (NotTaken, OSError) as error:
+        except (NotTaken, OSError, DatabaseUnavailable) as error:
             log.info("progress.lost", error=str(error))
             # What Slack will not take is not offered again; the answer itself comes in any case.
             self._refused = self._refused or (isinstance(error, NotTaken) and not self.parts)
@@ -175,7 +178,9 @@ class Stream:
         self._letters += len(text)
 
     async def _open(self, chunks: list[dict[str, Any]]) -> None:
-        stop = button(self._words(self._language, "slack.stop"), "stop", self._question_id)
+        stop = button(self._words(self._language, "chat.stop"), STOP, self._question_id)
+        if not self.parts:
+            await self._started([])
         answer = await self._calls(
             self._calls.client.chat_startStream,
             channel=self._address["channel"],

@@ -1,12 +1,16 @@
-"""The modals: loading, passage, draft, edit, reject, reason, upload. Pure; shapes: docs.slack.dev/surfaces/modals."""
+"""The modals: loading, passage, draft, edit, reject, pass on, reason, upload. Pure; shapes:
+docs.slack.dev/surfaces/modals.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+from bot import telling
 from bot.messages import REASONS, Reply
-from bot.slack.cards import support
-from bot.slack.render import Setting, actions, button, context, plain, said, source_line
+from bot.slack.cards import decisions, handle
+from bot.slack.render import actions, context, passages, plain, said
 from bot.slack.richtext import Json, pages, units
+from bot.telling import OPINIONS, Setting, source_line, support
 from store.passages import Passage
 
 TITLE = 24
@@ -14,7 +18,7 @@ INPUT = 3_000  # characters of a plain_text_input
 PART = 2_800  # what is put into one, so that there is room to write
 VIEW_BLOCKS = 100
 VIEW_ROOM = 40_000
-FEEDBACK = ("wrong", "incomplete", "outdated", "off")
+OPTIONS = 100  # of a static_select
 
 
 def modal(title: str, blocks: Sequence[Json], **more: Any) -> Json:
@@ -24,14 +28,12 @@ def modal(title: str, blocks: Sequence[Json], **more: Any) -> Json:
 def loading(setting: Setting, language: str) -> Json:
     """What opens at once; a trigger lives three seconds, a database may need longer."""
     words = setting.words
-    return modal(words(language, "slack.notice"), said(words(language, "slack.loading")))
+    return modal(words(language, "chat.notice"), said(words(language, "chat.loading")))
 
 
 def sentence(setting: Setting, language: str, text: str) -> Json:
     """A modal that only says something."""
-    return modal(
-        setting.words(language, "slack.notice"), said(text), close=_label(setting, language, "close")
-    )
+    return modal(setting.words(language, "chat.notice"), said(text), close=_label(setting, language, "close"))
 
 
 def passage(found: Sequence[Passage], focus: int, setting: Setting, language: str) -> Json:
@@ -52,39 +54,38 @@ def passage(found: Sequence[Passage], focus: int, setting: Setting, language: st
     if around:
         blocks += [{"type": "divider"}, *context("…")]
         blocks += [block for p in around for block in _text(p.text)]
-    return modal(words(language, "slack.passage_title"), blocks, close=_label(setting, language, "close"))
+    return modal(words(language, "chat.passage_title"), blocks, close=_label(setting, language, "close"))
 
 
-def draft(reply: Reply, handle: str, setting: Setting, *, decide: bool) -> Json:
-    """A whole draft for one reviewer alone, with the buttons where it may still be decided."""
+def draft(reply: Reply, setting: Setting) -> Json:
+    """A whole draft for one reviewer alone, with its passages and the buttons that decide on it."""
     words, language, meta = setting.words, reply.language, reply.meta
-    blocks = context(words(language, "slack.card.question")) + said(str(meta.get("question", ""))[:INPUT])
-    blocks += context(words(language, "slack.card.draft")) + _text(reply.text)
+    question, about = telling.asked(reply, setting)
+    blocks = context(words(language, "chat.card.question")) + said(question) + context(*about)
+    blocks += context(words(language, "chat.card.draft")) + _text(reply.text)
     blocks += context(*support(meta.get("sentences", ()), setting, language))
     blocks += context(*(source_line(citation, language, setting) for citation in reply.citations))
-    if decide:
-        names = (("approve", "primary"), ("edit", ""), ("reject", "danger"))
-        blocks += actions(
-            [button(words(language, f"slack.card.{n}"), f"review:{n}", handle, style) for n, style in names]
-        )
-    title = words(language, "slack.card.title", reference=meta["review_id"])
-    return modal(title, blocks, close=_label(setting, language, "close"), private_metadata=handle)
+    blocks += actions(passages(reply.citations[:20], f"r{meta['review_id']}"))
+    blocks += actions(decisions(meta, language, setting, private=True))
+    title, _ = telling.title(reply, setting)
+    close = _label(setting, language, "close")
+    return modal(title, blocks, close=close, private_metadata=handle(meta))
 
 
-def edit(text: str, handle: str, setting: Setting, language: str) -> Json:
+def edit(text: str, owner: str, setting: Setting, language: str) -> Json:
     """The whole draft to change; in several fields where one cannot hold it."""
     parts = split(text)
     words = setting.words
     blocks = [
         _input(
             f"text{number}",
-            words(language, "slack.edit.label", part=number + 1, parts=len(parts)),
+            words(language, "chat.edit.label", part=number + 1, parts=len(parts)),
             {"type": "plain_text_input", "multiline": True, "max_length": INPUT, "initial_value": part},
             optional=number > 0,
         )
         for number, part in enumerate(parts)
     ]
-    return _form(words(language, "slack.edit.title"), blocks, "review:edit", handle, setting, language)
+    return _form(words(language, "chat.edit.title"), blocks, "review:edit", owner, setting, language)
 
 
 def split(text: str) -> list[str]:
@@ -101,45 +102,54 @@ def split(text: str) -> list[str]:
     return [part or " " for part in parts]
 
 
-def reject(handle: str, setting: Setting, language: str) -> Json:
+def reject(owner: str, setting: Setting, language: str) -> Json:
     words = setting.words
     reasons = [_option(words(language, f"review.reasons.{name}"), name) for name in REASONS]
     blocks = [
         _input(
-            "reason", words(language, "slack.reject.reason"), {"type": "static_select", "options": reasons}
+            "reason", words(language, "chat.reject.reason"), {"type": "static_select", "options": reasons}
         ),
         _input(
             "hint",
-            words(language, "slack.reject.hint"),
+            words(language, "chat.reject.hint"),
             {"type": "plain_text_input", "max_length": 500},
             optional=True,
         ),
         _input(
             "question",
-            words(language, "slack.reject.better"),
+            words(language, "chat.reject.better"),
             {"type": "plain_text_input", "max_length": 500},
             optional=True,
         ),
-        *context(words(language, "slack.reject.final")),
+        *context(words(language, "chat.reject.final")),
     ]
-    return _form(words(language, "slack.reject.title"), blocks, "review:reject", handle, setting, language)
+    return _form(words(language, "chat.reject.title"), blocks, "review:reject", owner, setting, language)
+
+
+def pass_on(reviewers: Sequence[str], owner: str, setting: Setting, language: str) -> Json:
+    """To whom a review is given; `reviewers` are principals, at least one."""
+    words = setting.words
+    choices = [_option(setting.name(who), who) for who in reviewers[:OPTIONS]]
+    select = {"type": "static_select", "options": choices}
+    blocks = [_input("to", words(language, "chat.pass_on.to"), select)]
+    return _form(words(language, "chat.pass_on.title"), blocks, "review:pass_on", owner, setting, language)
 
 
 def feedback(question_id: str, setting: Setting, language: str) -> Json:
     words = setting.words
-    reasons = [_option(words(language, f"slack.feedback_{name}"), name) for name in FEEDBACK]
+    reasons = [_option(words(language, f"chat.feedback_{name}"), name) for name in OPINIONS]
     blocks = [
         _input(
-            "reason", words(language, "slack.feedback_reason"), {"type": "radio_buttons", "options": reasons}
+            "reason", words(language, "chat.feedback_reason"), {"type": "radio_buttons", "options": reasons}
         ),
         _input(
             "words",
-            words(language, "slack.feedback_words"),
+            words(language, "chat.feedback_words"),
             {"type": "plain_text_input", "multiline": True, "max_length": 1_000},
             optional=True,
         ),
     ]
-    return _form(words(language, "slack.feedback_title"), blocks, "feedback", question_id, setting, language)
+    return _form(words(language, "chat.feedback_title"), blocks, "feedback", question_id, setting, language)
 
 
 def add(collections: Sequence[str], setting: Setting, language: str) -> Json:
@@ -147,14 +157,14 @@ def add(collections: Sequence[str], setting: Setting, language: str) -> Json:
     blocks = [
         _input(
             "file",
-            words(language, "slack.kb.add_file"),
+            words(language, "chat.kb.add_file"),
             {"type": "file_input", "max_files": 1},
             optional=True,
         ),
-        _input("url", words(language, "slack.kb.add_url"), {"type": "url_text_input"}, optional=True),
+        _input("url", words(language, "chat.kb.add_url"), {"type": "url_text_input"}, optional=True),
         _input(
             "collection",
-            words(language, "slack.kb.add_collection"),
+            words(language, "chat.kb.add_collection"),
             {
                 "type": "plain_text_input",
                 "max_length": 80,
@@ -162,10 +172,10 @@ def add(collections: Sequence[str], setting: Setting, language: str) -> Json:
             },
         ),
         _input(
-            "audience", words(language, "slack.kb.add_audience"), {"type": "plain_text_input"}, optional=True
+            "audience", words(language, "chat.kb.add_audience"), {"type": "plain_text_input"}, optional=True
         ),
     ]
-    return _form(words(language, "slack.kb.add_title"), blocks, "kb:add", "", setting, language)
+    return _form(words(language, "chat.kb.add_title"), blocks, "kb:add", "", setting, language)
 
 
 def _form(
@@ -197,7 +207,7 @@ def _option(text: str, value: str) -> Json:
 
 
 def _label(setting: Setting, language: str, key: str) -> Json:
-    return plain(setting.words(language, f"slack.{key}"), TITLE)
+    return plain(setting.words(language, f"chat.{key}"), TITLE)
 
 
 def _text(markdown: str) -> list[Json]:

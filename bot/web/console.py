@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from bot.pausing import pause, pauses
 from bot.web import shelf_views
 from bot.web.door import Site, by_htmx, feed, field, needs, posted, seen
 from bot.web.pages import Block, Said
@@ -33,6 +34,7 @@ def routes(max_megabytes: int) -> list[Route]:
         Route("/console", needs("admin", to_documents), methods=["GET"]),
         Route(documents, needs("admin", shelves), methods=["GET"]),
         Route(documents, needs("admin", upload), methods=["POST"], max_body_size=largest),
+        Route("/console/pause", needs("admin", pausing), methods=["POST"]),
         Route(documents + "/changes", needs("admin", shelves_changes), methods=["GET"]),
         Route(documents + "/events", needs("admin", events), methods=["GET"]),
         Route(one, needs("admin", document), methods=["GET"]),
@@ -133,7 +135,25 @@ async def _shelves_page(
 async def _shelves(request: Request, site: Site) -> list[Block]:
     reader = site.pages.reader(request)
     found = shelf_views.shelves(await site.app.admin.list(), reader)
-    return [site.pages.block(request, "shelf.html", f"shelf-{shelf.key}", shelf=shelf) for shelf in found]
+    paused = [shelf_views.pause(switch, reader) for switch in await pauses(site.app.store.switches)]
+    return [
+        site.pages.block(request, "pauses.html", "pauses", pauses=paused),
+        *(site.pages.block(request, "shelf.html", f"shelf-{shelf.key}", shelf=shelf) for shelf in found),
+    ]
+
+
+async def pausing(request: Request, site: Site) -> Response:
+    """Answering stops, everywhere or in one channel, or goes on: what /kb pause does."""
+    form = await posted(request)
+    reader = site.pages.reader(request)
+    place, off = clean(field(form, "place")).strip(), field(form, "off") == "on"
+    if not await pause(site.app.store, place, reader.person.principal, off=off):
+        raise HTTPException(400, "channel")
+    if not by_htmx(request):
+        return RedirectResponse(f"{visitor(request).base}/console/documents", status_code=303)
+    where = place or reader.words("chat.kb.pause_everywhere")
+    said = Said(reader.t("pauses.off" if off else "pauses.on", where=where), "good")
+    return site.pages.changes(request, await _shelves(request, site), seen(request, form), said=said)
 
 
 # --- one document ----------------------------------------------------------------------------------------------

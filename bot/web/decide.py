@@ -96,8 +96,8 @@ def _said(acted: Acted, reader: views.Reader, to: str) -> Said:
     if acted.key == "hidden":
         return Said(reader.t("review.hidden_click"), "bad")
     if review is not None and acted.key == "late" and review.state == "pending":
-        who = reader.name(review.claimed_by) if review.claimed_by else reader.t("review.nobody")
-        return Said(reader.t("review.late_claim", who=who), "bad")
+        key = "late_claim" if review.claimed_by else "late_release"
+        return Said(reader.words(f"review.{key}", who=reader.name(review.claimed_by or "")), "bad")
     if review is not None and acted.key in ("reassigned", "no_reviewer"):
         who = reader.name(to if acted.key == "no_reviewer" else review.claimed_by or "")
         return Said(reader.words(f"review.{acted.key}", who=who), "good" if acted.changed else "bad")

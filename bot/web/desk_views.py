@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bot import telling
 from bot.messages import REASONS
 from bot.web.render import Cite, excerpt, markdown
 from bot.web.views import PRIVATE, Reader, Source, source
@@ -217,20 +218,18 @@ def card(
             )
             for event in events
         ),
-        together=_together(review, reader),
+        together=telling.together(
+            reader.words,
+            {
+                "sent": review.sent,
+                "needed": review.needed,
+                "approved_by": review.approved_by,
+                "state": review.state,
+            },
+            reader.name,
+        ),
         others=tuple((p, reader.name(p)) for p in others if p != review.claimed_by),
     )
-
-
-def _together(review: ReviewRow, reader: Reader) -> str:
-    if review.sent:
-        return reader.words("slack.card.sent")
-    if review.needed < 2:
-        return ""
-    if review.approved_by and review.state == "pending":
-        who = ", ".join(reader.name(name) for name in review.approved_by)
-        return reader.words("slack.card.one_of_two", who=who)
-    return reader.words("slack.card.two")
 
 
 def changes(before: str, after: str) -> tuple[Change, ...]:

@@ -9,10 +9,11 @@ from starlette.routing import Route
 
 from bot.commands import unreadable
 from bot.gaps import Cluster
-from bot.messages import REASONS
+from bot.telling import opinion, reason
 from bot.web.door import Site, field, needs, posted
 from bot.web.views import Reader
 from bot.web.visitor import visitor
+from bot.words import Words
 from store.text import clean
 
 SHOWN = 50  # clusters
@@ -37,15 +38,19 @@ def routes() -> list[Route]:
     ]
 
 
-def view(cluster: Cluster, reader: Reader) -> GapView:
+def view(cluster: Cluster, reader: Reader, words: Words) -> GapView:
     """A cluster as the page shows it."""
-    told = dict.fromkeys(gap.reason for gap in cluster.gaps if gap.reason)
+    told = dict.fromkeys(
+        (reason if gap.kind == "rejected" else opinion)(words, reader.language, gap.reason)
+        for gap in cluster.gaps
+        if gap.reason
+    )
     return GapView(
         key=cluster.key,
         week=cluster.week,
         text=cluster.gaps[0].text,
         kinds=tuple(sorted(cluster.kinds.items())),
-        reasons=tuple(reader.words(f"review.reasons.{r}") if r in REASONS else r for r in told),
+        reasons=tuple(told),
         owner=cluster.owner,
     )
 
@@ -56,7 +61,7 @@ async def page(request: Request, site: Site) -> Response:
         request,
         "quality.html",
         room="quality",
-        gaps=[view(cluster, reader) for cluster in (await app.gaps.clusters())[:SHOWN]],
+        gaps=[view(cluster, reader, app.words) for cluster in (await app.gaps.clusters())[:SHOWN]],
         ramp=app.trust.ramp,
         topics=await app.trust.topics() if app.trust.ramp.after else [],
     )

@@ -8,10 +8,12 @@ from datetime import datetime
 
 from markupsafe import Markup
 
+from bot.pausing import place_of
 from bot.web.render import markdown
 from bot.web.views import Reader, degraded
 from rag_graph.contracts import Passage, SearchResult
 from store.documents import ChunkRow, DocumentRow, VersionRow
+from store.switches import Switch
 
 WORKING = ("pending", "converting", "embedding")
 # A long document's preview ends here and says so; `signoff documents show` lists them all.
@@ -51,6 +53,15 @@ class Shelf:
     name: str
     key: str  # for the page's ids: a collection may have any name
     documents: tuple[DocumentView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseView:
+    """Where answering is paused: `place` is a channel's principal, "" for everywhere."""
+
+    place: str
+    by: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,10 @@ def failure(words: Callable[..., str], code: str, name: str, detail: str) -> Fai
         )
     except KeyError:
         return failure(words, "internal", name, detail) if code != "internal" else Failure(code, "")
+
+
+def pause(switch: Switch, reader: Reader) -> PauseView:
+    return PauseView(place_of(switch), reader.name(switch.set_by), switch.set_at)
 
 
 def shelves(rows: Sequence[DocumentRow], reader: Reader) -> tuple[Shelf, ...]:

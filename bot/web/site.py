@@ -163,7 +163,7 @@ async def language(request: Request) -> Response:
 # --- what goes wrong is said in a sentence ---------------------------------------------------------------------
 
 SENTENCES = {401: "signin", 403: "forbidden", 404: "missing", 405: "missing", 413: "large"}
-DETAILS = frozenset({"form", "role", "own", "empty", "long", "files"})
+DETAILS = frozenset({"form", "role", "own", "empty", "long", "files", "channel"})
 
 
 async def refused(request: Request, error: Exception) -> Response:

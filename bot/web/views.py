@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from bot.ask import readers
 from bot.messages import AGAIN, CHOICES, Reply
-from bot.signing import KEYS
+from bot.telling import SIGNED
 from bot.web.people import PLATFORM, Person
 from bot.web.render import Cite, around, markdown
 from bot.web.send import Live
@@ -390,7 +390,7 @@ def _held(facts: Facts, reader: Reader) -> Held | None:
 
 
 def _signed(meta: Mapping[str, Any], reader: Reader) -> Signed | None:
-    how = KEYS.get(str(meta.get("signed", "")))
+    how = SIGNED.get(str(meta.get("signed", "")))
     by, day = str(meta.get("signed_by", "")), str(meta.get("signed_at", ""))[:10]
     return Signed(how, reader.name(by), day) if how else None
 

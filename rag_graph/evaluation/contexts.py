@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rag_graph.contracts import Retriever
+from rag_graph.contracts import Passage, Retriever
 from rag_graph.evaluation.datasets import EvaluationSet, SetUnusable
 from rag_graph.evaluation.results import Result, share
 from rag_graph.selection import selected
@@ -36,7 +36,7 @@ async def contexts(
         found = (await retriever.search(query["text"], readers, top_k=RETRIEVED)).passages
         for k in KS:
             pasted = "\n\n".join(passage.text for passage in found[:k])
-            shown = _fitted(query["text"], [passage.text for passage in found], estimate_tokens(pasted))
+            shown = _fitted(query["text"], found, estimate_tokens(pasted))
             told[k].append(
                 (
                     _share(pasted, wanted),
@@ -79,10 +79,11 @@ def _evidence(chosen: EvaluationSet, query: Query) -> list[str]:
     return wanted
 
 
-def _fitted(question: str, texts: Sequence[str], tokens: int) -> str:
-    """The texts cut so that they take at most `tokens` together, blank lines between them included."""
+def _fitted(question: str, passages: Sequence[Passage], tokens: int) -> str:
+    """Their texts cut so that they take at most `tokens` together, blank lines between them included."""
+    texts, titles = [passage.text for passage in passages], [passage.title for passage in passages]
     for spare in range(len(texts)):
-        shown = "\n\n".join(filter(None, selected(question, texts, tokens - spare)))
+        shown = "\n\n".join(filter(None, selected(question, texts, tokens - spare, titles)))
         if estimate_tokens(shown) <= tokens:
             return shown
     return ""

@@ -9,6 +9,7 @@ __all__ = ["NAMES", "PromptInvalid", "placeholders", "render"]
 
 NAMES: Final = (
     "assess",
+    "condense",
     "decompose",
     "draft",
     "guidance",

@@ -11,6 +11,7 @@ import structlog
 from pydantic import BaseModel, Field, ValidationError
 
 from rag_graph.contracts import ToolCall
+from rag_graph.deadline import left
 from rag_graph.tools.contract import Arguments, Context, Outcome, Tool, ToolFailed, ToolRun
 from store.errors import StoreError
 from store.text import estimate_tokens, sentences
@@ -103,7 +104,7 @@ class Registry:
             arguments = tool.arguments.model_validate(call.arguments)
         except ValidationError as error:
             return Outcome(_correction(tool, error)), "invalid"
-        return await _executed(tool, arguments, context, tool.timeout or self._timeout)
+        return await _executed(tool, arguments, context, min(tool.timeout or self._timeout, left()))
 
 
 async def _executed(
@@ -112,7 +113,7 @@ async def _executed(
     try:
         return await asyncio.wait_for(tool.run(arguments, context), seconds), ""
     except TimeoutError:
-        return Outcome(f"{tool.name} took longer than {seconds:g} s. Ask for less."), "timeout"
+        return Outcome(f"{tool.name} took longer than {seconds:.3g} s. Ask for less."), "timeout"
     except ToolFailed as error:
         return Outcome(f"{tool.name} failed: {error}"), "failed"
     except StoreError:

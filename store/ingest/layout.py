@@ -214,7 +214,10 @@ def without_furniture(pages: Sequence[Page]) -> list[Page]:
     three pages (two, in documents of up to four); heads may alternate between left and right pages.
     """
     seen: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
-    segments = {page.number: _in_margins(page, _WIDE_MARGIN) for page in pages}
+    segments = {
+        page.number: [line for line in _segments(page.words) if _in_margin(line, page, _WIDE_MARGIN)]
+        for page in pages
+    }
     for page in pages:
         for line in segments[page.number]:
             seen[_place(line)][page.number] = line.text
@@ -235,12 +238,12 @@ def _repeats(line: Line, page: Page, repeated: Mapping[tuple[str, int], Mapping[
     if texts is None:
         return False
     constant = len(set(texts.values())) == 1
-    return constant or bool(_PAGE_NUMBER.fullmatch(_place(line)[0])) or line in _in_margins(page, _MARGIN)
+    return constant or bool(_PAGE_NUMBER.fullmatch(_place(line)[0])) or _in_margin(line, page, _MARGIN)
 
 
-def _in_margins(page: Page, margin: float) -> list[Line]:
-    top, bottom = page.height * margin, page.height * (1 - margin)
-    return [line for line in _segments(page.words) if line.bottom < top or line.top > bottom]
+def _in_margin(line: Line, page: Page, margin: float) -> bool:
+    """Whether the line stands in the page's upper or lower `margin`, a share of its height."""
+    return line.bottom < page.height * margin or line.top > page.height * (1 - margin)
 
 
 def _place(line: Line) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from store import Store
-from store.database import Database, connection_string, reading, transaction
+from store.database import Database, connection_string, single, transaction
 from store.errors import DatabaseUnavailable, NotFound
 from tests.questions import question
 
@@ -110,7 +110,7 @@ async def test_a_restart_amid_work_costs_one_call(store: Store, database_url: st
 async def test_a_lone_read_opens_no_transaction(store: Store) -> None:
     """`reading` spares BEGIN and COMMIT, and leaves no connection that writes without them."""
     at = text("SELECT now() = statement_timestamp()")  # two statements of one transaction have one now()
-    async with reading(store.database.engine) as connection:
+    async with single(store.database.engine) as connection:
         await connection.execute(text("SELECT pg_sleep(.01)"))
         assert await connection.scalar(at)
     async with transaction(store.database.engine) as connection:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.app import App, Parts, open_app
-from bot.doctor import Finding, examine
+from bot.doctor import examine
+from bot.findings import Finding
 from bot.low_recall import Asked, examine_question
 from bot.settings import Settings
 from store.embedding import NoEmbedder

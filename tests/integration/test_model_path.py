@@ -10,6 +10,7 @@ from rag_graph.policy import Rules
 from store import Store
 from tests.desk import HOP, LEAVE, PENALTY, TALKED, Desk, approve, reject
 from tests.emulators.openai import MODEL, Call, Cut, Hang, Malformed, OpenAIServer, Say, Scripted, Status
+from tests.shelf import passage
 
 
 @pytest.fixture
@@ -127,3 +128,47 @@ async def test_the_hint_reaches_the_model(desk: Desk, server: OpenAIServer) -> N
     assert again.status == "held"
     assert desk.heard == []
     assert (await desk.resume(again.interrupt_id, approve())).draft == again.draft
+
+
+ENDLESS = "Annual leave " + "and so on " * 900 + "is 15 days a year."
+
+
+@pytest.fixture
+async def narrow(store: Store, server: OpenAIServer) -> AsyncIterator[Desk]:
+    """A model of a small window, and a best passage that is longer than it."""
+    settings = ModelSettings(
+        server.base_url, SecretStr(server.key), MODEL, window=2_600, attempts=1, first_wait=0.01, silence=0.3
+    )
+    writer = ModelWriter(settings)
+    at = Desk(store.database, pen=writer, rules=Rules.parse([]))
+    at.shelf.passages_ = [passage(1, ENDLESS, title="Annual leave"), passage(2, "Leave expires on 31 March.")]
+    yield at
+    await writer.close()
+
+
+async def test_what_does_not_fit_is_condensed(narrow: Desk, server: OpenAIServer) -> None:
+    """The model is asked to shorten the section, the draft reads the summary under its label, and cites the passage."""
+    server.script(Say("Annual leave is 15 days a year. [1] [7]"), Say("Annual leave is 15 days a year. [1]"))
+    outcome = await narrow.ask(LEAVE)
+    condensing, drafting = server.prompts()
+    assert "Condense the passages below" in condensing
+    assert "and so on and so on" in condensing
+    assert "condensed 1 · Annual leave" in drafting
+    assert "Annual leave is 15 days a year. [1]" in drafting
+    assert "and so on" not in drafting
+    assert outcome.draft is not None
+    assert [citation.passage_id for citation in outcome.draft.citations] == [1]
+    assert [sentence.support for sentence in outcome.draft.sentences] == ["supported"]
+
+
+@pytest.mark.parametrize("answer", [Say("It is all about leave."), Status(500)], ids=["no mark", "error"])
+async def test_without_a_summary_the_draft_reads_what_fits(
+    narrow: Desk, server: OpenAIServer, answer: Scripted
+) -> None:
+    """A summary that cites nothing, or none at all, costs the long passage and not the answer."""
+    server.script(answer, Say("Leave expires on 31 March. [2]"))
+    outcome = await narrow.ask(LEAVE)
+    assert outcome.status == "answered"
+    assert "condensed 1" not in server.prompts()[-1]
+    assert outcome.draft is not None
+    assert [citation.passage_id for citation in outcome.draft.citations] == [2]

@@ -17,7 +17,8 @@ from store.embedding import NoEmbedder
 from store.errors import EmbeddingFailed, NotFound
 from store.legs import Legs, Scope, prepare
 from store.search import Searcher, SearchSettings
-from store.text import clean, lexemes, query_lexemes, tokens, tsquery_literal, tsvector_literal
+from store.text import clean
+from store.words import lexemes, query_lexemes, tokens, tsquery_literal, tsvector_literal
 from tests.embedder import HashEmbedder
 from tests.knowledge import publish
 

@@ -633,6 +633,23 @@ async def test_a_document_shows_its_chunks_and_lets_itself_be_changed(
     assert await served.app.admin.list() == []
 
 
+async def test_answering_is_paused_and_goes_on_in_the_console(served: Served, browser: Browser) -> None:
+    """Everywhere or in one channel, with who did it and since when, as /kb pause does; what is no channel is not."""
+    await browser.get("/~admin/console/documents")
+    said = await browser.post("/~admin/console/pause", place="")
+    assert "Answering is paused: everywhere." in said.text
+    await browser.post("/~admin/console/pause", place="slack:C0123")
+    shown = (await browser.get("/~admin/console/documents")).text
+    assert shown.count('name="off" value="on"') == 2
+    assert "slack:C0123" in shown
+    refused = await browser.post("/~admin/console/pause", place="general")
+    assert refused.status_code == 400
+    for place in ("", "slack:C0123"):
+        said = await browser.post("/~admin/console/pause", place=place, off="on")
+        assert "Answering goes on" in said.text
+    assert await served.app.store.switches.list("paused") == []
+
+
 async def test_search_alone_shows_each_legs_rank_and_respects_the_reader(
     served: Served, browser: Browser
 ) -> None:

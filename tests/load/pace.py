@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.emulators.openai_script import parrot
-from tests.load.chaos import Ground, Run, scene, spread
+from tests.load.chaos import Ground, Run, between, scene, spread
 from tests.load.judge import Report
 
 SUSTAINED_P99 = 3.0  # seconds: above it a queue grows
@@ -84,10 +84,10 @@ async def warm(run: Run, conversations: int) -> None:
 
 async def asked_at(run: Run, rate: float, conversations: int, seconds: float) -> dict[str, Any]:
     """Ask at that rate, then wait for all answers. Returns the overhead in seconds."""
-    began, before = time.monotonic(), len(run.crowd.asked)
+    began, before, idle = time.monotonic(), len(run.crowd.asked), run.processor()
     kinds = run.crowd.kinds(max(1, round(rate * seconds)), 0)
     await run.crowd.ask_all(kinds, conversations, seconds)
-    took = time.monotonic() - began
+    took, spent = time.monotonic() - began, between(idle, run.processor())
     await run.rest(120.0)
     world = await run.ground.slack.world()
     taken = overheads(run, world, before)
@@ -97,6 +97,7 @@ async def asked_at(run: Run, rate: float, conversations: int, seconds: float) ->
         "asked_a_second": round(asked / took, 2),
         "answered": len(taken),
         "overhead_seconds": spread(list(taken.values())),
+        "processor_seconds": spent,
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from bot import limits
 from bot.slack import calls, send, stream
 from tests.emulators.feishu.client import StandIn as FeishuStandIn
 from tests.emulators.slack.client import StandIn
@@ -35,8 +36,10 @@ def spare() -> Iterator[StandIn]:
 
 @pytest.fixture(scope="module")
 def quick() -> Iterator[None]:
-    """Pauses that spare Slack, shortened: the stand-in counts no rates unless it is asked to."""
+    """Pauses that spare the platforms, shortened: the stand-ins count no rates unless they are asked to."""
     with pytest.MonkeyPatch.context() as patch:
+        for platform in ("slack", "feishu"):
+            patch.setitem(limits.PACES, platform, {})
         patch.setattr(send, "UPDATE_GAP", 0.05)
         patch.setattr(stream, "GAP", 0.05)
         patch.setattr(calls, "POSTS", 1_000)
@@ -91,6 +94,7 @@ async def feishu_stage(
     shared_feishu: FeishuStandIn,
     cloning: Callable[[], AbstractContextManager[str]],
     tmp_path_factory: pytest.TempPathFactory,
+    quick: None,
 ) -> AsyncIterator[Any]:
     """A `tests.scenario.feishu_team.Team` whose bot answers and ingests, over one transport."""
     from tests.scenario.feishu_team import feishu_team

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,9 @@ from store.reviews import ReviewRow
 from tests.embedder import HashEmbedder
 from tests.knowledge import publish
 
-HANDBOOK = {
+Handbook = Mapping[tuple[str, str], Sequence[str]]  # (collection, source) → its passages
+
+HANDBOOK: Handbook = {
     ("hr", "年假制度.md"): [
         "员工入职满一年后，每年享有 15 天年假。",
         "未休的年假有效期到次年 3 月 31 日，逾期作废。",
@@ -137,18 +139,34 @@ async def desk(
 ) -> AsyncIterator[Desk]:
     """The real application over its own database, the handbook above published, one worker running; `chosen` are
     settings."""
-    embedder = HashEmbedder()
+    parts = parts or Parts(embedder=HashEmbedder())
+    async with reopened(database_url, folder, parts, **chosen) as team:
+        for (collection, source), texts in HANDBOOK.items():
+            await publish(team.app.store, HashEmbedder(), collection, source, texts)
+        async with working(team):
+            yield team
+
+
+@asynccontextmanager
+async def reopened(
+    database_url: str, folder: Path, parts: Parts | None = None, /, **chosen: Any
+) -> AsyncIterator[Desk]:
+    """The application over a database as it is, nobody working."""
     settings = Settings(
         home=folder,
         config=folder / "signoff.toml",
         **{"workspace": Workspace(contact="the people desk"), "review": REVIEW, **chosen},
     )
-    async with open_app(settings, database_url, parts or Parts(embedder=embedder)) as app:
-        for (collection, source), texts in HANDBOOK.items():
-            await publish(app.store, embedder, collection, source, texts)
-        working = asyncio.create_task(app.store.queue.run_worker(["answers"]))
-        try:
-            yield Desk(app)
-        finally:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+    async with open_app(settings, database_url, parts or Parts(embedder=HashEmbedder())) as app:
+        yield Desk(app)
+
+
+@asynccontextmanager
+async def working(team: Desk) -> AsyncIterator[None]:
+    """One worker for the length of the block."""
+    worker = asyncio.create_task(team.app.store.queue.run_worker(["answers"]))
+    try:
+        yield
+    finally:
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)

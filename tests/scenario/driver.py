@@ -5,7 +5,7 @@ A platform brings a `Driver` (`slack_driver.py`, `feishu_team.py`) and its trans
 People: ada and lin ask, rena and rolf review, adam administers, gus is a guest, eve is of another organisation.
 Places: general (all of them but rolf and eve), hr (private: ada, lin), review (private: rena, rolf), direct (the
 person's own messages with the bot).
-Buttons: approve, edit, reject, claim, release, open, passage:1, helpful, unhelpful, person, stop, share.
+Buttons: approve, edit, reject, claim, release, pass_on, open, passage:1, helpful, unhelpful, person, stop, share, again.
 """
 
 import asyncio
@@ -54,12 +54,19 @@ class Driver(Protocol):
     that a person could not do (no such button, not in the place) raises AssertionError."""
 
     platform: str  # the prefix of its principals
+    answers_ask_in: str  # where the answer to /ask in general is seen
+    holds: int  # letters of a draft that one field of a form holds
+    tells_edits: bool  # whether the platform tells bots of edited messages
 
     @property
     def app(self) -> App: ...
 
     def principal(self, who: str) -> str:
         """slack:U0ADA, feishu:ou_…"""
+        ...
+
+    def place(self, where: str) -> str:
+        """The principal of a channel: slack:C0GEN, feishu:oc_general."""
         ...
 
     async def say(
@@ -93,6 +100,10 @@ class Driver(Protocol):
         ...
 
     async def click(self, who: str, where: str, message: str, button: str) -> None: ...
+
+    async def click_late(self, who: str, where: str, message: str, button: str) -> None:
+        """Click on a review card as it was when the person looked: its button is gone meanwhile."""
+        ...
 
     async def form(self, who: str) -> Form | None: ...
 

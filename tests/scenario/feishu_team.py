@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from pydantic import SecretStr
 
 from bot.app import App, Parts, open_app
@@ -22,7 +21,8 @@ from tests.emulators.feishu.client import StandIn
 from tests.emulators.feishu.limits import links, pings
 from tests.emulators.feishu.permissions import Manifest
 from tests.knowledge import publish
-from tests.scenario.desk import HANDBOOK
+from tests.scenario.desk import HANDBOOK, Handbook
+from tests.scenario.doors import connected_out, listening, nothing_here
 from tests.scenario.driver import Driver, Form, Opening, Seen
 from tests.scenario.slack_team import forget
 
@@ -147,6 +147,8 @@ async def feishu_team(
     queues: Sequence[str] = ("answers",),
     resume: Team | None = None,
     timing: Timing = QUICK,
+    handbook: Handbook = HANDBOOK,
+    language: str = "en",
     **more: Any,
 ) -> AsyncIterator[Team]:
     """The application at work, its handbook published, connected over `transport` (connection or webhook).
@@ -170,10 +172,11 @@ async def feishu_team(
             "verification_token": "stand-in-verification-token",
         }
     embedder = HashEmbedder()
+    more["review"] = {"language": language, **more.get("review", {})}
     settings = settings_for(given, feishu.base, folder, webhook=transport == "webhook", **more)
     async with open_app(settings, database_url, parts or Parts(embedder=embedder)) as app:
         if resume is None:
-            for (collection, source), texts in HANDBOOK.items():
+            for (collection, source), texts in handbook.items():
                 await publish(app.store, embedder, collection, source, texts)
         async with connected(feishu, app, timing) as team:
             works = [asyncio.create_task(app.store.queue.run_worker(list(queues)))] if queues else []
@@ -199,42 +202,19 @@ async def connected(feishu: StandIn, app: App, timing: Timing = QUICK) -> AsyncI
 
 @asynccontextmanager
 async def _connection(feishu: StandIn, listener: Listener) -> AsyncIterator[None]:
-    running = asyncio.create_task(listener.run_connection())
+    async def connections() -> int:
+        return int((await feishu.world())["connections"])
 
-    async def there() -> bool:
-        if running.done():
-            running.result()
-        return int((await feishu.world())["connections"]) > 0
-
-    await feishu.until(there)
-    try:
+    async with connected_out(listener.run_connection(), connections, feishu.until):
         yield
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 @asynccontextmanager
 async def _webhook(feishu: StandIn, listener: Listener) -> AsyncIterator[None]:
-    async def site(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 404, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
     await listener.start()
-    config = uvicorn.Config(door.beside(site, listener), port=0, log_config=None, lifespan="off", ws="none")
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    await feishu.do("listen", url=f"http://127.0.0.1:{port}/feishu")
-    try:
+    async with listening(door.beside(nothing_here, listener), listener.later) as address:
+        await feishu.do("listen", url=f"{address}/feishu")
         yield
-    finally:
-        server.should_exit = True
-        await serving
-        await listener.finish()
 
 
 async def emptied(team: Team) -> None:
@@ -243,7 +223,8 @@ async def emptied(team: Team) -> None:
     await asyncio.sleep(0.1)
     await forget(team.app)
     team.excused = frozenset()
-    for kept in (team.house.people._kept, team.house._flat, team.listener._topics):
+    team.house.people.known.forget()
+    for kept in (team.house._flat, team.listener._topics):
         kept.clear()
     for running in list(team.house._streams.values()):
         await running.finish()
@@ -256,6 +237,9 @@ class FeishuDriver:
     """Implements `Driver`."""
 
     platform = "feishu"
+    answers_ask_in = "direct"
+    holds = 1_000
+    tells_edits = False
 
     def __init__(self, team: Team) -> None:
         self.team = team
@@ -269,6 +253,9 @@ class FeishuDriver:
 
     def principal(self, who: str) -> str:
         return f"feishu:ou_{who}"
+
+    def place(self, where: str) -> str:
+        return f"feishu:{PLACES[where]}"
 
     async def say(
         self,
@@ -324,6 +311,12 @@ class FeishuDriver:
         clicked = await self.team.feishu.click(f"ou_{who}", message, button)
         assert clicked["acked"], clicked
         assert clicked["after"] is None or clicked["after"] < 3.0
+
+    async def click_late(self, who: str, where: str, message: str, button: str) -> None:
+        review = (await self.app.store.reviews.list())[-1]
+        value = {"do": button, "review": review.id, "version": review.version_hash}
+        clicked = await self.team.feishu.do("press", user=f"ou_{who}", message=message, value=value)
+        assert clicked["acked"]
 
     async def form(self, who: str) -> Form | None:
         """The newest card in a person's direct messages, if it came after their last click."""

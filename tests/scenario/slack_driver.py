@@ -19,6 +19,9 @@ class SlackDriver:
     """Implements `Driver`."""
 
     platform = "slack"
+    answers_ask_in = "general"
+    holds = 2_800
+    tells_edits = True
 
     def __init__(self, team: Team) -> None:
         self.team = team
@@ -29,6 +32,9 @@ class SlackDriver:
 
     def principal(self, who: str) -> str:
         return f"slack:{PEOPLE[who]}"
+
+    def place(self, where: str) -> str:
+        return f"slack:{PLACES[where]}"
 
     def _place(self, who: str, where: str) -> str:
         return f"D{PEOPLE[who][1:]}" if where == "direct" else PLACES[where]
@@ -91,6 +97,12 @@ class SlackDriver:
         clicked = await self.team.slack.click(PEOPLE[who], place, message, action, pick=pick)
         assert clicked["acked"]
 
+    async def click_late(self, who: str, where: str, message: str, button: str) -> None:
+        action, pick = _action(button)
+        place = self._place(who, where)
+        clicked = await self.team.slack.click(PEOPLE[who], place, message, action, pick=pick, late=True)
+        assert clicked["acked"]
+
     async def form(self, who: str) -> Form | None:
         modal = await self.team.slack.modal(PEOPLE[who])
         if modal is None:
@@ -119,7 +131,7 @@ def _action(button: str) -> tuple[str, str]:
     """(Slack's action id, which side of the feedback buttons)."""
     if button in ("helpful", "unhelpful"):
         return "feedback", "positive" if button == "helpful" else "negative"
-    reviewing = ("approve", "edit", "reject", "claim", "release", "open")
+    reviewing = ("approve", "edit", "reject", "claim", "release", "pass_on", "open")
     return (f"review:{button}" if button in reviewing else button), ""
 
 

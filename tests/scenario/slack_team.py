@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from pydantic import SecretStr
 from sqlalchemy import text
 
@@ -25,7 +24,8 @@ from tests.emulators.slack.client import StandIn
 from tests.emulators.slack.limits import check_message, links, pings
 from tests.emulators.slack.scopes import Manifest
 from tests.knowledge import publish
-from tests.scenario.desk import HANDBOOK
+from tests.scenario.desk import HANDBOOK, Handbook
+from tests.scenario.doors import connected_out, listening, nothing_here
 from tests.scenario.driver import idle
 
 CONTRACT = "合同第 3.2 条规定多少日内付款？"
@@ -94,7 +94,7 @@ class Team:
     async def quiet(self) -> None:
         """Wait until nothing is on its way in either direction, and no job is due."""
         await self.slack.do("settle")
-        await self.listener.finish()
+        await self.listener.later.finish()
         await idle(self.app, self.queues)
         await self.slack.do("settle")
 
@@ -176,7 +176,8 @@ async def emptied(team: Team) -> None:
     """Bring a team that others used before back to its beginning."""
     await team.quiet()
     await forget(team.app)
-    for kept in (team.house.people._kept, team.house._links, team.house._updated, team.house._latest):
+    team.house.people.known.forget()
+    for kept in (team.house._links, team.house._updated, team.house._latest):
         kept.clear()
     await team.house.streams.close()
     await team.slack.do("empty")
@@ -223,6 +224,7 @@ def settings_for(
     socket: bool,
     rules: tuple[dict[str, Any], ...] = RULES,
     max_megabytes: int = 50,
+    language: str = "en",
     **more: Any,
 ) -> Settings:
     """`more` is Slack's own."""
@@ -238,6 +240,7 @@ def settings_for(
             admins=("slack:S0KB",),
             channels=("slack:C0REVIEW",),
             rules=rules,
+            language=language,
         ),
         slack=Slack(
             bot_token=SecretStr(environment["SLACK_BOT_TOKEN"]),
@@ -264,6 +267,7 @@ async def slack_team(
     parts: Parts | None = None,
     queues: Sequence[str] = ("answers",),
     fresh: bool = True,
+    handbook: Handbook = HANDBOOK,
     **more: Any,
 ) -> AsyncIterator[Team]:
     """The application at work, its handbook published, connected over `transport` (socket or http). `fresh` empties
@@ -274,7 +278,7 @@ async def slack_team(
     embedder = HashEmbedder()
     settings = settings_for(slack, folder, socket=transport == "socket", **more)
     async with open_app(settings, database_url, parts or Parts(embedder=embedder)) as app:
-        for (collection, source), texts in HANDBOOK.items():
+        for (collection, source), texts in handbook.items():
             if fresh:
                 await publish(app.store, embedder, collection, source, texts)
         async with connected(slack, app) as team:
@@ -302,39 +306,16 @@ async def connected(slack: StandIn, app: App) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def _socket(slack: StandIn, listener: Listener) -> AsyncIterator[None]:
-    running = asyncio.create_task(listener.run_socket())
+    async def connections() -> int:
+        return int((await slack.world())["connections"])
 
-    async def there() -> bool:
-        if running.done():
-            running.result()
-        return int((await slack.world())["connections"]) > 0
-
-    await slack.until(there)
-    try:
+    async with connected_out(listener.run_socket(), connections, slack.until):
         yield
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 @asynccontextmanager
 async def _http(slack: StandIn, listener: Listener) -> AsyncIterator[None]:
-    async def site(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 404, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
     await listener.start()
-    config = uvicorn.Config(door.beside(site, listener), port=0, log_config=None, lifespan="off", ws="none")
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    await slack.do("listen", url=f"http://127.0.0.1:{port}/slack/events")
-    try:
+    async with listening(door.beside(nothing_here, listener), listener.later) as address:
+        await slack.do("listen", url=f"{address}/slack/events")
         yield
-    finally:
-        server.should_exit = True
-        await serving
-        await listener.finish()

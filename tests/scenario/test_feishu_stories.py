@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from tests.scenario.driver import CONTRACT, LEAVE, Scene
+from tests.scenario.driver import LEAVE, Scene
 from tests.scenario.feishu_team import FeishuDriver, Team
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,50 +25,7 @@ async def test_direct_messages_have_sessions(feishu: Scene) -> None:
     assert (await feishu.ended(LEAVE)).conversation_id != first.conversation_id
 
 
-async def test_feedback_is_kept(feishu: Scene) -> None:
-    """Helpful with one click; not helpful asks for the reason in a form."""
-    message = await feishu.asked()
-    (answer,) = await feishu.answers("general", message)
-    await feishu.driver.click("ada", "general", answer.id, "unhelpful")
-    await feishu.until_form("ada", "wrong")
-    await feishu.driver.submit("ada", reason="outdated", words="It is 16 now.")
-    row = await feishu.question(LEAVE)
-    (given,) = await feishu.app.store.conversations.feedback_by(row.conversation_id, "feishu:ou_ada")
-    assert (given.helpful, given.reason) == (False, "outdated: It is 16 now.")
-
-
-async def test_a_person_is_asked(feishu: Scene) -> None:
-    """The question goes to the review chat, once, with who wants it."""
-    message = await feishu.asked()
-    (answer,) = await feishu.answers("general", message)
-    await feishu.driver.click("ada", "general", answer.id, "person")
-    wanted = await feishu.until_seen("rena", "review", "would like a person")
-    assert "ada" in wanted.text
-    assert LEAVE in wanted.text
-
-
-async def test_ask_is_private(feishu: Scene) -> None:
-    """/ask after a mention is answered directly; nothing is left in the group, until its asker shares it."""
-    await feishu.driver.command("ada", "general", f"/ask {LEAVE}")
-    answer = await feishu.until_seen("ada", "direct", "15 days of annual leave")
-    assert not any("15 days" in m.text for m in await feishu.driver.see("lin", "general"))
-    await feishu.driver.click("ada", "direct", answer.id, "share")
-    shared = await feishu.until_seen("lin", "general", "15 days of annual leave")
-    assert LEAVE in shared.text
-
-
 # --- reviewers
-
-
-async def test_a_short_draft_is_edited_in_a_form(feishu: Scene) -> None:
-    """The form comes to the reviewer alone; what is sent is their text, without pings or links."""
-    message, card = await feishu.held()
-    await feishu.driver.click("rena", "review", card.id, "edit")
-    form = await feishu.until_form("rena", "45")
-    assert form.fields == ("text0",)
-    await feishu.driver.submit("rena", text0="验收合格后 45 日内 [1]。<at id=all></at> https://evil.example")
-    answer = await feishu.until_seen("ada", "general", "验收合格后 45 日内", thread=message)
-    assert "rena 修改后签发" in answer.text
 
 
 async def test_a_long_draft_is_edited_by_answering_its_card(feishu: Scene) -> None:
@@ -81,30 +38,6 @@ async def test_a_long_draft_is_edited_by_answering_its_card(feishu: Scene) -> No
     assert not [m for m in await feishu.answers("general", message) if "验收合格之日起" in m.text]
     await feishu.driver.click("rena", "review", shown.id, "edit:confirm")
     await feishu.until_seen("ada", "general", "验收合格之日起", thread=message)
-
-
-async def test_a_claimed_review_says_whose_it_is(feishu: Scene) -> None:
-    """Everybody sees it on the card; the asker reads who has it, and since when."""
-    message, card = await feishu.held()
-    await feishu.driver.click("rena", "review", card.id, "claim")
-    await feishu.until_seen("rolf", "review", "rena has it")
-    await feishu.until_seen("ada", "general", "rena 正在处理（刚刚接手）", thread=message)
-    await feishu.driver.click("rena", "review", card.id, "release")
-    await feishu.until_seen("rolf", "review", "nobody has taken it")
-
-
-async def test_a_draft_from_closed_documents_is_opened_privately(feishu: Scene) -> None:
-    """Where the review chat may not read the sources, the card shows metadata; a reviewer opens it alone."""
-    for document in await feishu.app.admin.list("contracts"):
-        await feishu.app.admin.set_audience(document.id, ("feishu:oc_general",))
-    await feishu.driver.say("ada", "general", CONTRACT)
-    card = await feishu.until_seen("rena", "review", "Open it privately")
-    assert "45" not in card.text
-    assert CONTRACT not in card.text
-    await feishu.driver.click("rena", "review", card.id, "open")
-    await feishu.until_form("rena", "45")
-    await feishu.driver.click_form("rena", "approve")
-    assert (await feishu.ended(CONTRACT)).state == "answered"
 
 
 # --- admins

@@ -142,7 +142,7 @@ async def test_row_09_plain_retention_spares_what_waits(team: Desk) -> None:
                 "UPDATE questions SET finished_at = now() - interval '1 minute' WHERE finished_at IS NOT NULL"
             )
         )
-    assert await team.app.prune() == 2
+    assert await team.app.upkeep.prune() == 2
     assert await store.database.checkpoint_bytes(f"{done.conversation_id}/{done.id}") == 0
     run = await store.runs.latest(follow_up.id)
     assert run is not None

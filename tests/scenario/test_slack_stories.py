@@ -1,15 +1,13 @@
-"""What people do in Slack, over both transports, with what must always hold checked after each story."""
+"""What people do in Slack and nowhere else in this way, over both transports, with what must always hold checked after
+each story. What every platform has is told in test_stories.py."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
-from store.database import transaction
 from store.errors import IngestError
 from store.ingest.fetch import Fetched
-from store.schema import reviews
 from tests.emulators.slack.scopes import Manifest
 from tests.scenario.slack_team import BOT, CONTRACT, LEAVE, Team
 
@@ -57,118 +55,30 @@ async def test_a_direct_message_is_answered_directly(team: Team) -> None:
     assert (await team.slack.world())["prompts"] != []
 
 
-async def test_ask_is_private(team: Team) -> None:
-    """/ask is answered where only its author sees it; nothing is left in the channel."""
-    await team.slack.command("U0ADA", "C0GEN", "/ask", LEAVE)
-    seen = await team.slack.until_seen("U0ADA", "C0GEN", "15 days of annual leave")
-    assert seen["ephemeral"]
-    assert not any("15 days" in m["text"] for m in await team.slack.see("U0LIN", "C0GEN"))
-
-
-async def test_a_private_answer_can_be_shared(team: Team) -> None:
-    """The asker shares an answer whose documents everybody in the channel may read; the question goes with it."""
-    await team.slack.command("U0ADA", "C0GEN", "/ask", LEAVE)
-    seen = await team.slack.until_seen("U0ADA", "C0GEN", "15 days of annual leave")
-    await team.slack.click("U0ADA", "C0GEN", seen["ts"], "share")
-    shared = await team.slack.until_seen("U0LIN", "C0GEN", "15 days of annual leave")
-    assert LEAVE in shared["text"]
-    assert "ada" in shared["text"]
-
-
-async def test_what_the_channel_may_not_read_stays_private(team: Team) -> None:
-    """Sharing checks every cited document again: one that is for the asker alone keeps the answer private."""
-    await team.slack.command("U0ADA", "C0GEN", "/ask", LEAVE)
-    seen = await team.slack.until_seen("U0ADA", "C0GEN", "15 days of annual leave")
-    for document in await team.app.admin.list("hr"):
-        await team.app.admin.set_audience(document.id, ("slack:U0ADA",))
-    await team.slack.click("U0ADA", "C0GEN", seen["ts"], "share")
-    await team.slack.until_seen("U0ADA", "C0GEN", "stays private")
-    assert not any("15 days" in m["text"] for m in await team.slack.see("U0LIN", "C0GEN"))
-
-
-async def test_a_held_private_question_is_delivered_directly(team: Team) -> None:
-    """What /ask held is signed off later and comes as a direct message."""
-    await team.slack.command("U0ADA", "C0GEN", "/ask", CONTRACT)
-    card = await team.card()
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:approve")
-    answer = await team.slack.until_seen("U0ADA", "D0ADA", "45")
-    assert "签发" in answer["text"]
-
-
-async def test_a_passage_opens(team: Team) -> None:
-    """The button of a citation shows the quoted passage, its document and its section."""
-    ts = await team.asked()
-    (answer,) = await team.answers("C0GEN", ts)
-    await team.slack.click("U0LIN", "C0GEN", answer["ts"], "passage:1")
-    modal = await team.slack.until(lambda: _modal_with(team, "U0LIN", "15 days of annual leave"))
-    assert "leave" in modal["text"]
-
-
 async def _modal_with(team: Team, user: str, text: str) -> dict[str, Any] | None:
     modal = await team.slack.modal(user)
     return modal if modal and text in modal["text"] else None
 
 
-async def test_feedback_is_kept_with_its_reason(team: Team) -> None:
-    """Thumbs down opens a form; the last word of a person counts."""
-    ts = await team.asked()
-    (answer,) = await team.answers("C0GEN", ts)
-    await team.slack.click("U0ADA", "C0GEN", answer["ts"], "feedback", pick="negative")
-    await team.slack.submit("U0ADA", reason="outdated", words="It is 20 days now")
-    row = await team.question(LEAVE)
-    (kept,) = await team.app.store.conversations.feedback_by(row.conversation_id, "slack:U0ADA")
-    assert (kept.helpful, kept.reason) == (False, "outdated: It is 20 days now")
+async def test_a_group_message_is_answered(team: Team) -> None:
+    """In a group direct message the bot answers a mention and its asker's follow-up, as in a channel."""
+    ts = await team.asked("年假可以休多少天？", channel="G0TRIO")
+    (answer,) = await team.answers("G0TRIO", ts)
+    assert "15 天年假" in answer["text"]
+    await team.slack.say("U0ADA", "G0TRIO", "它的有效期到什么时候？", thread=ts)
+    row = await team.ended("它的有效期")
+    assert row.answer is not None
+    assert "3 月 31 日" in row.answer["text"]
 
 
-async def test_a_question_can_be_handed_to_a_person(team: Team) -> None:
-    """ "Ask a person" brings the question to the review channel and tells the asker so."""
+async def test_who_is_asked_in_person_finds_the_thread(team: Team) -> None:
+    """ "Ask a person" brings the question to the review channel with the way to its thread."""
     ts = await team.asked()
     (answer,) = await team.answers("C0GEN", ts)
     await team.slack.click("U0ADA", "C0GEN", answer["ts"], "person")
     passed = await team.slack.until_seen("U0REV", "C0REVIEW", LEAVE)
-    assert "ada" in passed["text"]
+    assert "permalink" in passed["actions"]
     await team.slack.until_seen("U0ADA", "C0GEN", "passed it on")
-
-
-async def test_a_waiting_question_can_be_withdrawn(team: Team) -> None:
-    """The held notice has a button for its asker; the card is then over, and nobody answers."""
-    ts, card = await team.held()
-    notice = await team.slack.until_seen("U0ADA", "C0GEN", "审核", thread=ts)
-    await team.slack.click("U0ADA", "C0GEN", notice["ts"], "stop")
-    assert (await team.ended(CONTRACT)).state == "withdrawn"
-
-    async def over() -> bool:
-        return "review:approve" not in (await team.card())["actions"]
-
-    await team.slack.until(over)
-    assert card["ts"] == (await team.card())["ts"]
-
-
-async def test_an_edited_question_is_asked_anew(team: Team) -> None:
-    """While a draft waits, another wording supersedes it; after the answer the asker is offered to ask again, and
-    nobody else can."""
-    ts, _ = await team.held()
-    await team.slack.do("edit", user="U0ADA", channel="C0GEN", ts=ts, text=f"{BOT} {LEAVE}")
-    assert (await team.ended(LEAVE)).state == "answered"
-    assert (await team.question(CONTRACT)).state == "superseded"
-    await team.slack.do("edit", user="U0ADA", channel="C0GEN", ts=ts, text=f"{BOT} What does ERR_0042 mean?")
-    offer = await team.slack.until_seen("U0ADA", "C0GEN", "was edited", thread=ts)
-    await team.slack.click("U0LIN", "C0GEN", offer["ts"], "again")
-    await team.slack.until_seen("U0LIN", "C0GEN", "Only the person who asked")
-    await team.slack.click("U0ADA", "C0GEN", offer["ts"], "again")
-    await team.slack.until_seen("U0ADA", "C0GEN", "certificate", thread=ts)
-    await team.slack.click("U0ADA", "C0GEN", offer["ts"], "again")
-    await team.slack.until_seen("U0ADA", "C0GEN", "asked again already")
-
-
-async def test_a_forwarded_message_is_context(team: Team) -> None:
-    """What was forwarded with the question is part of it."""
-    quoted = [{"is_share": True, "text": "What does ERR_0042 mean?", "author_id": "U0LIN"}]
-    await team.slack.say("U0ADA", "C0GEN", f"{BOT} Can you explain this?", attachments=quoted)
-    row = await team.ended("Can you explain this?")
-    assert "> What does ERR_0042 mean?" in row.text
-    assert row.answer is not None
-    assert "certificate" in row.answer["text"]
 
 
 @pytest.mark.parametrize("user", ["U0GUEST", "U0ULTRA"])
@@ -191,62 +101,7 @@ async def test_a_card_shows_what_a_decision_needs(team: Team) -> None:
         card["actions"]
     )
     (notice,) = await team.answers("C0GEN", ts)
-    assert "45" not in notice["text"]
-
-
-async def test_an_edit_is_what_the_asker_reads(team: Team) -> None:
-    """The form holds the whole draft; what is sent is the reviewer's text, without pings or links."""
-    ts, card = await team.held()
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:edit")
-    modal = await team.slack.until(lambda: _modal_with(team, "U0REV", "45"))
-    assert modal["inputs"] == ["text0"]
-    await team.slack.submit("U0REV", text0="验收合格后 45 日内 [1]。<!channel> https://evil.example")
-    assert await _modal_with(team, "U0REV", "Recorded")
-    answer = await team.slack.until_seen("U0ADA", "C0GEN", "验收合格后 45 日内", thread=ts)
-    assert "rena 修改后签发" in answer["text"]
-
-
-async def test_a_claimed_review_says_whose_it_is(team: Team) -> None:
-    """Claim and release are seen by everybody on the card; the asker reads who has it, and since when."""
-    ts, card = await team.held()
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:claim")
-    claimed = await team.slack.until_seen("U0REV2", "C0REVIEW", "rena took it")
-    await team.slack.until_seen("U0ADA", "C0GEN", "rena 正在处理（", thread=ts)
-    await team.slack.click("U0REV", "C0REVIEW", claimed["ts"], "review:release")
-    await team.slack.until_seen("U0REV2", "C0REVIEW", "nobody has taken it")
-
-
-async def test_a_late_reviewer_learns_who_was_faster(team: Team) -> None:
-    """A click on a card as it was before the decision changes nothing and is answered in private; so is a form that was
-    open meanwhile."""
-    ts, card = await team.held()
-    await team.slack.click("U0REV2", "C0REVIEW", card["ts"], "review:edit")
-    await team.slack.until(lambda: _modal_with(team, "U0REV2", "45"))
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:approve")
-    await team.slack.until_seen("U0REV", "C0REVIEW", "approved by rena")
-    await team.slack.click("U0REV2", "C0REVIEW", card["ts"], "review:approve", late=True)
-    await team.slack.until_seen("U0REV2", "C0REVIEW", "rena was faster: approved")
-    await team.slack.submit("U0REV2", text0="Something else [1].")
-    await team.slack.until(lambda: _modal_with(team, "U0REV2", "rena was faster"))
-    await team.slack.click("U0REV2", "C0REVIEW", card["ts"], "review:reject", late=True)
-    await team.slack.until(lambda: _modal_with(team, "U0REV2", "rena was faster"))
-    shown = [m["text"] for m in await team.answers("C0GEN", ts)]
-    assert not any("Something else" in text for text in shown)
-
-
-async def test_a_click_on_a_draft_that_has_changed_is_told_so(team: Team) -> None:
-    """Every decision names the draft it was made on: where the review has another one by now, nothing changes."""
-    _, card = await team.held()
-    review = await team.review()
-    async with transaction(team.app.store.database.engine) as connection:
-        await connection.execute(
-            update(reviews).values(version_hash="another").where(reviews.c.id == review.id)
-        )
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:approve")
-    await team.slack.until_seen("U0REV", "C0REVIEW", "The draft has changed")
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:edit")
-    await team.slack.until(lambda: _modal_with(team, "U0REV", "The draft has changed"))
-    assert (await team.review()).state == "pending"
+    assert "45 日" not in notice["text"]
 
 
 async def test_who_leaves_the_review_channel_decides_no_more(team: Team) -> None:
@@ -259,41 +114,9 @@ async def test_who_leaves_the_review_channel_decides_no_more(team: Team) -> None
     body = {"user": {"id": "U0REV2", "team_id": "T0SIGN"}}
     for verb in ("approve", "claim"):
         assert (await team.listener.clicks._act(body, handle, verb)).key == "forbidden"
-    assert (await team.listener.clicks._readable(body, handle))[0] is None
+    seen = await team.app.reviewing.look(review.id, review.version_hash, "slack:U0REV2")
+    assert seen.key == "forbidden"
     assert (await team.review()).state == "pending"
-
-
-async def test_a_long_draft_is_edited_in_several_fields(team: Team) -> None:
-    """What one field cannot hold stands in several; what is sent is all of them, in order."""
-    _, card = await team.held()
-    review = await team.review()
-    text = "\n".join(f"{number}. {review.draft['text']}" for number in range(200))
-    async with transaction(team.app.store.database.engine) as connection:
-        await connection.execute(
-            update(reviews).values(draft={**review.draft, "text": text}).where(reviews.c.id == review.id)
-        )
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:edit")
-    modal = await team.slack.until(lambda: _modal_with(team, "U0REV", "45"))
-    fields = modal["inputs"]
-    assert len(fields) >= 3
-    await team.slack.submit("U0REV", **{name: f"part {number} [1]." for number, name in enumerate(fields)})
-    answer = await team.slack.until_seen("U0ADA", "C0GEN", "part 0")
-    assert f"part {len(fields) - 1}" in answer["text"]
-
-
-async def test_a_draft_from_closed_documents_is_opened_privately(team: Team) -> None:
-    """Where the review channel may not read the sources, the card shows metadata; a reviewer opens it alone."""
-    for document in await team.app.admin.list("contracts"):
-        await team.app.admin.set_audience(document.id, ("slack:C0GEN",))
-    await team.slack.say("U0ADA", "C0GEN", f"{BOT} {CONTRACT}")
-    card = await team.slack.until_seen("U0REV", "C0REVIEW", "Open it privately")
-    assert "45" not in card["text"]
-    assert CONTRACT not in card["text"]
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:open")
-    modal = await team.slack.until(lambda: _modal_with(team, "U0REV", "45"))
-    assert "Approve" in modal["buttons"]
-    await team.slack.do("click_modal", user="U0REV", button="review:approve")
-    assert (await team.ended(CONTRACT)).state == "answered"
 
 
 # --- admins
@@ -310,60 +133,13 @@ async def test_help_lists_exactly_the_commands_of_the_table(team: Team) -> None:
         assert hint.split(" | ") == names
 
 
-async def test_only_administrators_manage(team: Team) -> None:
-    """A colleague is refused with a sentence; an administrator, by user group, gets the list."""
-    await team.slack.command("U0ADA", "C0GEN", "/kb", "list")
-    await team.slack.until_seen("U0ADA", "C0GEN", "Only administrators")
-    await team.slack.command("U0ADM", "C0GEN", "/kb", "list")
-    await team.slack.until_seen("U0ADM", "C0GEN", "leave")
-
-
-async def test_pausing_holds_and_is_seen(team: Team) -> None:
-    """Paused here or everywhere, a question is told so and can be asked again; status names who did it."""
-    await team.slack.command("U0ADM", "C0GEN", "/kb", "pause here")
-    await team.slack.until_seen("U0ADM", "C0GEN", "paused: slack:C0GEN")
-    ts = await team.slack.say("U0ADA", "C0GEN", f"{BOT} {LEAVE}")
-    told = await team.slack.until_seen("U0ADA", "C0GEN", "Answering is paused", thread=ts)
-    await team.asked("What does ERR_0042 mean?", channel="D0ADA")
-    await team.slack.command("U0ADM", "C0GEN", "/kb", "status")
-    await team.slack.until_seen("U0ADM", "C0GEN", "slack:C0GEN, by slack:U0ADM")
-    await team.slack.command("U0ADM", "C0GEN", "/kb", "pause here off")
-    await team.slack.until_seen("U0ADM", "C0GEN", "goes on: slack:C0GEN")
-    await team.slack.click("U0ADA", "C0GEN", told["ts"], "again")
-    await team.slack.until_seen("U0ADA", "C0GEN", "15 days", thread=ts)
+async def test_pausing_everywhere_reaches_commands(team: Team) -> None:
+    """Paused everywhere, /ask is told so as well; afterwards it is answered."""
     await team.slack.command("U0ADM", "C0GEN", "/kb", "pause")
     await team.slack.command("U0ADA", "C0GEN", "/ask", "Is ERR_0042 an error?")
     await team.slack.until_seen("U0ADA", "C0GEN", "Answering is paused")
     await team.slack.command("U0ADM", "C0GEN", "/kb", "pause off")
     await team.asked("Which error is ERR_0042?", channel="D0ADA")
-
-
-async def test_gaps_and_numbers_are_what_happened(team: Team) -> None:
-    """Gaps are what was not known, rejected or not helpful; what was asked in private is counted and not shown."""
-    _, card = await team.held()
-    await team.slack.click("U0REV", "C0REVIEW", card["ts"], "review:reject")
-    await team.slack.until(lambda: _modal_with(team, "U0REV", "Hint"))
-    await team.slack.submit("U0REV", reason="wrong_document")
-    ts = await team.asked()
-    (answer,) = await team.answers("C0GEN", ts)
-    await team.slack.click("U0ADA", "C0GEN", answer["ts"], "feedback", pick="negative")
-    await team.asked("Where do penguins sleep in winter?")
-    await team.asked("What is my neighbour's salary?", channel="D0ADA")
-    await team.slack.command("U0ADM", "C0GEN", "/kb", "gaps")
-    gaps = await team.slack.until_seen("U0ADM", "C0GEN", "Week of")
-    assert "penguins" in gaps["text"]
-    for shown in (
-        "2 without an answer, 1 rejected, 1 not helpful",
-        "not helpful: How many",
-        f"rejected: {CONTRACT}",
-    ):
-        assert shown in gaps["text"]
-    assert "salary" not in gaps["text"]
-    assert "1 asked in private" in gaps["text"]
-    await team.slack.command("U0ADM", "C0GEN", "/kb", "stats")
-    stats = await team.slack.until_seen("U0ADM", "C0GEN", "asked: 4 (0)")
-    for shown in ("rejected: 1 (0)", "not helpful: 1 (0)", "people who asked: 1 (0)"):
-        assert shown in stats["text"]
 
 
 async def test_who_may_read_is_changed_by_mentioning_them(team: Team) -> None:
@@ -383,28 +159,6 @@ async def test_who_may_read_is_changed_by_mentioning_them(team: Team) -> None:
         await team.slack.until_seen("U0ADM", "C0GEN", said)
 
 
-async def test_the_other_commands_answer(team: Team) -> None:
-    """show, search, collections, audience, reviews, gaps, stats and status each say something of use."""
-    await team.held()
-    (document,) = [row for row in await team.app.admin.list("hr") if row.title == "leave"]
-    for text, said in (
-        (f"show {document.id}", "15 days"),
-        ("show 99999", "no document"),
-        ("show x", "number"),
-        ("search annual leave", "15 days"),
-        ("collections", "contracts"),
-        (f"audience {document.id} slack:C0HR", "slack:C0HR"),
-        ("reviews", "contracts"),
-        ("gaps", "There is nothing"),
-        ("stats", "waiting for a person"),
-        ("status", "database"),
-        ("nonsense", "no such command"),
-        (f"remove {document.id}", "Removed"),
-    ):
-        await team.slack.command("U0ADM", "C0GEN", "/kb", text)
-        await team.slack.until_seen("U0ADM", "C0GEN", said)
-
-
 async def test_a_file_is_added_through_the_form(team: Team) -> None:
     """/kb add opens a form; the file is read, and a direct message says so with its beginning."""
     file = await team.slack.upload("U0ADM", "parking.md", b"# Parking\n\nBicycles stand behind the house.\n")
@@ -415,14 +169,6 @@ async def test_a_file_is_added_through_the_form(team: Team) -> None:
     told = await team.slack.until_seen("U0ADM", "D0ADM", "is searchable", seconds=40)
     assert "Bicycles stand behind the house" in told["text"]
     assert (await team.app.admin.list("house"))[0].source == "parking.md"
-
-
-async def test_a_file_in_a_direct_message_is_added(team: Team) -> None:
-    """Commands carry no files: "kb add" in words beside a file does the same."""
-    file = await team.slack.upload("U0ADM", "parking.md", b"# Parking\n\nBicycles stand behind the house.\n")
-    await team.slack.do("open_messages", user="U0ADM")
-    await team.slack.say("U0ADM", "D0ADM", "kb add house", files=[file])
-    await team.slack.until_seen("U0ADM", "D0ADM", "is searchable", seconds=40)
 
 
 class Web:
@@ -447,7 +193,7 @@ async def test_a_page_is_added_by_its_address(team: Team, monkeypatch: pytest.Mo
     await team.slack.until(lambda: _modal_with(team, "U0ADM", "Collection"))
     refused = await team.slack.submit("U0ADM", url="https://intra.example/canteen", audience="somebody")
     assert refused["response"]["errors"] == {
-        "audience": team.app.words("en", "slack.kb.no_principal", names="somebody")
+        "audience": team.app.words("en", "chat.kb.no_principal", names="somebody")
     }
     await team.slack.submit(
         "U0ADM", url="https://intra.example/canteen", collection="house", audience="<#C0GEN|general>"
@@ -460,13 +206,3 @@ async def test_a_page_is_added_by_its_address(team: Team, monkeypatch: pytest.Mo
     await team.slack.until_seen("U0ADM", "D0ADM", "https://intra.example/nowhere")
     await team.slack.until_seen("U0ADM", "D0ADM", "404")
     assert web.asked == ["https://intra.example/canteen", "https://intra.example/nowhere"]
-
-
-async def test_the_same_bytes_again_are_recognised(team: Team) -> None:
-    """A file that is there already is not read again, and is said to be there."""
-    for said in ("is searchable", "already, byte for byte"):
-        file = await team.slack.upload("U0ADM", "parking.md", b"# Parking\n\nBehind the house.\n")
-        await team.slack.do("open_messages", user="U0ADM")
-        await team.slack.say("U0ADM", "D0ADM", "kb add house", files=[file])
-        await team.slack.until_seen("U0ADM", "D0ADM", said, seconds=40)
-    assert len(await team.app.admin.list("house")) == 1

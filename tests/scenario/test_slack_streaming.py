@@ -4,6 +4,7 @@ SDKs, a stand-in model and a stand-in Slack."""
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from pydantic import SecretStr
 
 from bot.app import Parts
 from bot.slack import stream
+from bot.slack.progress import Streams
 from rag_graph.models import ModelSettings, ModelWriter
+from store.deliveries import Deliveries, DeliveryRow
+from store.errors import DatabaseUnavailable
 from tests.embedder import HashEmbedder
 from tests.emulators.openai import MODEL, OpenAIServer, Say, Scripted
 from tests.emulators.openai_script import parrot
@@ -37,11 +41,12 @@ def slowly(body: Mapping[str, Any]) -> Scripted:
 
 @asynccontextmanager
 async def writing(slack: StandIn, database_url: str, folder: Path, **more: Any) -> AsyncIterator[Team]:
+    kept = more.pop("store", lambda real: real)
     with OpenAIServer(default=slowly) as model:
         writer = ModelWriter(
             ModelSettings(base_url=model.base_url, api_key=SecretStr(model.key), model=MODEL)
         )
-        parts = Parts(embedder=HashEmbedder(), writer=writer)
+        parts = Parts(embedder=HashEmbedder(), writer=writer, store=kept)
         async with slack_team(slack, database_url, folder, parts=parts, **more) as team:
             yield team
             await team.quiet()
@@ -108,6 +113,43 @@ async def test_a_stream_that_grows_old_goes_on_below(
         assert await team.slack.calls("chat.delete")
         assert "15 days" in answer["text"]
         assert "31 March" in answer["text"]
+
+
+class Forgetful:
+    """Deliveries whose database goes away whenever a stream has a message."""
+
+    def __init__(self, deliveries: Deliveries) -> None:
+        self._deliveries = deliveries
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._deliveries, name)
+
+    async def sent(self, delivery_id: int, message_id: str) -> DeliveryRow:
+        if "|stream:" in message_id:
+            raise DatabaseUnavailable
+        return await self._deliveries.sent(delivery_id, message_id)
+
+
+async def test_another_process_finds_a_stream_whose_message_was_never_stored(
+    spare: StandIn, database_url: str, tmp_path: Path
+) -> None:
+    """The message has begun and the database is away: whoever answers the question fills that message, and none with
+    steps and a button stays behind. Found by restarting Postgres under load."""
+    async with writing(
+        spare,
+        database_url,
+        tmp_path,
+        rules=(),
+        store=lambda real: replace(real, deliveries=Forgetful(real.deliveries)),
+    ) as team:
+        await team.slack.say("U0ADA", "C0GEN", f"{BOT} {LEAVE}")
+        begun = await growing(team, "")
+        question = await team.question(LEAVE)
+        other = Streams(team.house.calls, team.app.words, team.app.store.deliveries)
+        assert await other.finished(f"answer:{question.id}") == [begun["ts"]]
+        await team.ended(LEAVE)
+        await team.quiet()
+        assert await other.finished(f"answer:{question.id}") == []  # it is the answer now
 
 
 @pytest.mark.parametrize("transport", ["socket", "http"])

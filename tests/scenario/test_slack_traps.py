@@ -550,7 +550,7 @@ async def test_the_doctor_tells_what_is_wrong_with_the_review_channel(
     """Not in the channel, shared, public, or a reviewer missing: each is said, with the fix."""
     assert await findings(team) == {}
     await team.slack.do("channel", id="C0REVIEW", **change)
-    team.house.people._kept.clear()
+    team.house.people.known.forget()
     assert said in (await findings(team))["slack review channel C0REVIEW"]
 
 
@@ -594,7 +594,7 @@ async def test_the_doctor_tells_wrong_tokens_and_a_dead_connection(
 async def test_no_draft_goes_to_a_shared_channel(team: Team) -> None:
     """A review channel that another organisation reads gets no card; the delivery row says why."""
     await team.slack.do("channel", id="C0REVIEW", is_ext_shared=True)
-    team.house.people._kept.clear()
+    team.house.people.known.forget()
     await team.slack.say("U0ADA", "C0GEN", f"{BOT} {CONTRACT}")
     row = await team.question(CONTRACT)
 

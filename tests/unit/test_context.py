@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_graph.context import Budget, build_context, conversation, reading_order
-from rag_graph.contracts import Material, Question, Turn
+from rag_graph.contracts import Condensed, Material, Question, Turn
 from store.passages import Passage
 
 QUESTION = Question("q1", "web:hr:1", "年假可以休多少天？", "zh", "web:ada", ("everyone",))
@@ -108,6 +108,50 @@ def test_then_sentences_that_share_least_go() -> None:
     assert "sentences" in made.trimmed
     assert "年假可以休 5 天。" in made.user
     assert "…" in made.user
+
+
+ASIDE = "".join(f"第{number}号楼的电梯按季度检修。" for number in range(150))
+
+
+def test_scraps_become_the_best_paragraph() -> None:
+    """Where the sentence filter leaves hardly anything of the best passage, its best paragraph is shown with one on
+    either side, whole, and the others take what is left."""
+    neighbours = [
+        "休假须提前申请。" * 6,
+        "年假可以休 5 天，" + "须由经理审批，" * 12 + "当年有效。",
+        "病假另算。" * 6,
+    ]
+    best = "\n\n".join([ASIDE, *neighbours, ASIDE])
+    others = ["年假可以休多少天，年假怎么休，见人事处。" * 30] * 2
+    made = build_context(QUESTION, [], "", material(best, *others), Budget.for_window(2_600))
+    assert made.trimmed[-2:] == ("sentences", "window")
+    assert "\n\n".join(neighbours) in made.user
+    assert not made.lacking
+
+
+def test_a_paragraph_that_does_not_fit_is_lacking() -> None:
+    """One endless paragraph fits neither by sentences nor as a window: whoever can asks for a summary."""
+    best = "年假" + "和" * 2_000 + "可以休 5 天。"
+    made = build_context(QUESTION, [], "", material(best), Budget.for_window(2_600))
+    assert made.lacking
+    assert not build_context(QUESTION, [], "", material("年假 5 天。"), Budget()).lacking
+
+
+def test_a_summary_stands_for_its_passages() -> None:
+    """What a model condensed is labelled so, comes first, is not cut, and counts for all passages it is made of."""
+    condensed = Condensed((1, 3), "年假 5 天。[1] 须提前申请。[3]")
+    made = build_context(
+        QUESTION,
+        [],
+        "",
+        material("年假" * 4_000, "病假 10 天。", ASIDE, condensed=condensed),
+        Budget.for_window(2_600),
+    )
+    assert re.search(
+        r"\[\[(\w+) condensed 1, 3 · 制度1 .*\]\]\n年假 5 天。\[1\] 须提前申请。\[3\]\n\[\[\1 end", made.user
+    )
+    assert made.shown == (1, 3, 2)
+    assert not made.lacking
 
 
 def test_a_long_question_is_cut_and_said_so() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.dictionary import Dictionary
-from store.text import lexemes, query_lexemes
+from store.words import lexemes, query_lexemes
 
 OWN = Dictionary.of(["灵犀台账", "灵犀", "Blue  Heron", "ＥＲＰ", "c++17"])
 

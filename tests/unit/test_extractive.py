@@ -120,6 +120,13 @@ def test_a_list_comes_with_its_lead_in() -> None:
     ]
 
 
+def test_each_thing_that_is_asked_is_quoted() -> None:
+    """A question for two things gets what answers either, though one of them fits the whole question better."""
+    said = answer("年假的有效期到什么时候？病假要交什么证明？", LEAVE)
+    assert f"> {VALID} [2]" in said
+    assert "须上传医院的诊断证明和病假条" in said
+
+
 def test_one_row_that_answers() -> None:
     """A question about one code gets that row, under the header."""
     said = answer("What does ERR_0042 mean?", [passage(CODES, 1, "IT error codes", "Sign-in", "en")])

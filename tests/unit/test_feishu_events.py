@@ -244,3 +244,38 @@ def test_half_a_set_up_does_not_start(tmp_path: Path, given: dict[str, str], tom
     (tmp_path / "signoff.toml").write_text(toml, encoding="utf-8")
     with pytest.raises(SettingsError, match=said):
         load_settings(tmp_path, given)
+
+
+def item(kind: str, content: dict[str, Any], sender: str = "user", **more: Any) -> dict[str, Any]:
+    """A message as the API returns it: there the id of a mention is a text, in events it is an object."""
+    return {
+        "msg_type": kind,
+        "sender": {"sender_type": sender},
+        "body": {"content": json.dumps(content)},
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (item("text", {"text": "What does ERR_0042 mean?"}), "What does ERR_0042 mean?"),
+        (
+            item(
+                "text",
+                {"text": "@_user_1 ask @_user_2"},
+                mentions=[
+                    {"key": "@_user_1", "id": "ou_bot", "name": "Signoff"},
+                    {"key": "@_user_2", "id": "ou_lin", "name": "lin"},
+                ],
+            ),
+            "ask @lin",
+        ),
+        (item("merge_forward", {"text": "Merged and Forwarded Message"}), ""),
+        (item("text", {"text": "15 days [1]"}, sender="app"), ""),
+        (item("interactive", {"elements": []}), ""),
+    ],
+)
+def test_what_others_wrote_is_read_as_the_api_returns_it(found: dict[str, Any], said: str) -> None:
+    """People's words alone: not what a program wrote, and of a bundle nothing but the messages in it."""
+    assert events.words_in(found, "ou_bot") == said

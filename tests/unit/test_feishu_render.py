@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bot.feishu import cards, render
 from bot.feishu.markdown import HAIR, JOINER, content, pages, parser, units
 from bot.messages import Reply
+from bot.telling import Setting
 from bot.words import Words
 from tests.emulators.feishu import seen
 from tests.emulators.feishu.limits import bytes_of, check_card, links, pings, walk
@@ -34,8 +35,8 @@ OWN = st.lists(
 EITHER = st.tuples(OWN, DOCUMENT).map("\n\n".join)
 
 
-def setting(**more: Any) -> render.Setting:
-    return render.Setting(words=WORDS, now=NOW, **more)
+def setting(**more: Any) -> Setting:
+    return Setting(words=WORDS, now=NOW, **more)
 
 
 def citation(number: int, title: str = "Leave", **more: Any) -> dict[str, Any]:

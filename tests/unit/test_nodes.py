@@ -1,5 +1,6 @@
 """Routing, rewriting, searching and tools, node by node: what each reads, what it returns."""
 
+from rag_graph.compound import parts
 from rag_graph.contracts import Limits, ToolCall
 from rag_graph.graph import after_retrieve
 from rag_graph.state import initial
@@ -182,13 +183,23 @@ async def test_a_plain_question_asks_no_model_about_tools() -> None:
     assert at.pen.assessed == []
 
 
+async def test_each_thing_that_is_asked_is_searched() -> None:
+    """Of a question that asks two things, the best passage for each is read, besides those for the whole."""
+    leave, other, penalty = HANDBOOK[0], HANDBOOK[3], HANDBOOK[2]
+    at = Desk(shelf=Shelf([leave, other, penalty], confidence=0.9), limits=Limits(kept=1))
+    state = await retrieved(at, HOP)
+    assert [query for query, _, _ in at.shelf.searches] == [HOP, *parts(HOP)]
+    assert {leave.id, penalty.id} <= set(state["notes"]["kept"])
+    assert state["notes"]["queries"] == [HOP]
+
+
 async def test_a_second_hop_searches_again() -> None:
     """The model's call is run, its passages join, and the next draft reads them too."""
     at = Desk(shelf=Shelf(list(HANDBOOK), confidence=0.7), limits=Limits(kept=1))
     at.pen.calls.append((SEARCH,))
     state = await retrieved(at, HOP)
     assert after_retrieve(state) == "tools"
-    first = state["notes"]["kept"]
+    first, searched = state["notes"]["kept"], len(at.shelf.searches)
     at.shelf.confidence = 0.95
     state = await through("tools", state, at)
     assert state["tool_calls"] == []
@@ -198,7 +209,7 @@ async def test_a_second_hop_searches_again() -> None:
     assert 1 in result["passages"]
     state = await through("retrieve", state, at)
     assert state["iteration"] == 2
-    assert len(at.shelf.searches) == 2  # the tool's own, and none again
+    assert len(at.shelf.searches) == searched + 1  # the tool's own, and none again
     assert state["notes"]["kept"][: len(first)] == first
     assert 1 in state["notes"]["kept"]
     assert state["notes"]["confidence"] == 0.95

@@ -61,7 +61,12 @@ def test_row_34_a_queueing_lock_is_only_for_periodic_work() -> None:
     such a lock, and none of them a retry."""
     queue = Queue(build_queue("postgresql://nobody@/nothing?host=/nowhere"))
     whole: Any = None
-    jobs.register(queue, whole)
+    jobs.register_answering(queue, whole, whole)
+    jobs.register_reviews(queue, whole, whole, whole)
+    jobs.register_verified(queue, whole, whole)
+    jobs.register_sending(queue, whole, whole)
+    jobs.register_documents(queue, whole, whole, whole)
+    jobs.register_upkeep(queue, whole)
     periodic = {task.name for task, _ in _periodic(queue)}
     tasks = {name: task for name, task in queue.app.tasks.items() if not name.startswith("builtin:")}
     assert {"answer", "resume", "remember", "tell", "ingest"} <= set(tasks) - periodic

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_graph.selection import GAP, selected
+from rag_graph.selection import GAP, selected, window
 from store.text import estimate_tokens
 
 LEAVE = (
@@ -26,11 +26,39 @@ def test_the_sentences_of_the_question_stay() -> None:
     assert estimate_tokens(first) + estimate_tokens(other) <= 24
 
 
+def test_a_document_that_another_names_is_read() -> None:
+    """The second hop: what the best sentence names by its title outlasts what shares a word with the question."""
+    texts = [
+        "The audit takes place at the Brook House.",
+        "An audit costs little. The audit of tools is yearly.",
+        "It was built by Ada Lin. Its roof is green.",
+    ]
+    question = "Who built the house where the audit takes place?"
+    kept = selected(question, texts, 28, ["Audits", "Tools", "Brook House"])
+    assert "Ada Lin" in kept[2]
+    assert "Ada Lin" not in selected(question, texts, 28)[2]
+
+
 def test_sentences_that_follow_each_other_keep_what_is_between() -> None:
     """Lines stay lines; between sentences that were apart stands an ellipsis."""
     text = "年假十五天。\n须提前申请。\n食堂在一楼。\n年假由经理审批。"
     (cut,) = selected("年假由谁审批？", [text], 18)
     assert cut == f"年假十五天。{GAP}年假由经理审批。"
+
+
+def test_the_best_paragraph_with_one_on_either_side() -> None:
+    """Of five paragraphs the one that speaks of the question is shown with its neighbours, as it stands there."""
+    paragraphs = [
+        "食堂在一楼。",
+        "病假十天。",
+        "年假由经理\n审批。",
+        "| 司龄 | 天数 |\n|---|---|",
+        "停车免费。",
+    ]
+    text = "\n\n".join(paragraphs)
+    assert window("年假由谁审批？", text) == "\n\n".join(paragraphs[1:4])
+    assert window("食堂在哪里？", text) == "\n\n".join(paragraphs[:2])
+    assert window("年假", "\n") == "\n"
 
 
 @given(

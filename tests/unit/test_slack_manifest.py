@@ -12,8 +12,8 @@ from tests.emulators.slack.scopes import EVENTS, METHODS, Manifest
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "bot" / "slack"
 # Where the same method needs a scope for each family of conversations, those that it is called for.
-FAMILIES = {"read": ("channels", "groups"), "history": ("channels", "groups", "im")}
-SPEECH = {"message.channels", "message.groups", "message.im"}
+FAMILIES = {"read": ("channels", "groups", "mpim"), "history": ("channels", "groups", "im", "mpim")}
+SPEECH = {"message.channels", "message.groups", "message.im", "message.mpim"}
 HEARD = {
     "app_mention", "app_home_opened", "app_uninstalled", "assistant_thread_started", "message", "tokens_revoked",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from slack_sdk.models.blocks import Block
 from bot.messages import Reply
 from bot.slack import cards, render, views
 from bot.slack.richtext import BUDGET, CONTROL, pages, parser, units
+from bot.telling import Setting
 from bot.words import Words
 from tests.emulators.slack import seen
 from tests.emulators.slack.limits import check_message, check_view, links, pings
@@ -21,8 +22,8 @@ NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 WORDS = Words()
 
 
-def setting(**more: Any) -> render.Setting:
-    return render.Setting(words=WORDS, now=NOW, **more)
+def setting(**more: Any) -> Setting:
+    return Setting(words=WORDS, now=NOW, **more)
 
 
 def citation(number: int, title: str = "Leave", **more: Any) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def check_card(text: str) -> None:
         assert links(list(message.blocks), message.text) == ["https://signoff.slack.com/archives/C1/p1"]
         assert pings(list(message.blocks), message.text) == []
         check_message(message.text, list(message.blocks))
-        check_view(views.draft(reply, "7:h", setting(), decide=True))
+        check_view(views.draft(reply, setting()))
     form = views.edit(text, "7:h", setting(), "zh")
     check_view(form)
     fields = [block["element"]["initial_value"] for block in form["blocks"]]

@@ -279,9 +279,15 @@ class Api:
             "create_time": str(int(found.at * 1_000)),
             "deleted": found.recalled,
             "updated": bool(found.updated_at),
-            "sender": {"id": found.sender, "id_type": "open_id", "sender_type": "app", "tenant_key": TENANT},
+            "sender": {
+                "id": found.sender,
+                "id_type": "app_id" if self.world.users[found.sender].app else "open_id",
+                "sender_type": "app" if self.world.users[found.sender].app else "user",
+                "tenant_key": self.world.users[found.sender].tenant_key,
+            },
             "body": {"content": json.dumps(found.content, ensure_ascii=False)},
-            "mentions": found.mentions,
+            # Here an id is a text; in events it is an object.
+            "mentions": [{**m, "id": m["id"]["open_id"], "id_type": "open_id"} for m in found.mentions],
         }
 
     # --- card entities

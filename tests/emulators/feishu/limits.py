@@ -326,9 +326,15 @@ def pings(content: Any) -> list[str]:
     return [match.group() for text in parsed(content) for match in PING.finditer(text)]
 
 
+# A moment in its reader's own time zone; with a `link` it would be one.
+# open.feishu.cn/document/…/card-json-v2-components/content-components/rich-text
+MOMENT = re.compile(r"<local_datetime millisecond='(\d{13})' format_type='(date_num|time)'></local_datetime>")
+
+
 def links(content: Any) -> list[str]:
     """Whatever in a card would be a link or a picture: tags, Markdown links, bare addresses."""
-    found = [m.group() for text in parsed(content) for rule in (TAG, LINK) for m in rule.finditer(text)]
+    texts = [MOMENT.sub("", text) for text in parsed(content)]
+    found = [m.group() for text in texts for rule in (TAG, LINK) for m in rule.finditer(text)]
     found += [m.group() for text in parsed(content) for m in BARE.finditer(html.unescape(text))]
     found += [m.group() for text in flat(content) for m in BARE.finditer(text)]
     return found + [

@@ -2,9 +2,10 @@
 
 import html
 import re
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from tests.emulators.feishu.limits import walk
+from tests.emulators.feishu.limits import MOMENT, walk
 from tests.emulators.feishu.world import Json
 
 FENCE = re.compile(r"```[^\n`]*\n(.*?)\n?```", re.S)
@@ -39,13 +40,19 @@ def shown(markdown: str) -> str:
         kept.append(match.group(1))
         return f"\x00{len(kept) - 1}\x00"
 
-    text = FENCE.sub(keep, markdown)
+    text = MOMENT.sub(_moment, FENCE.sub(keep, markdown))
     text = CODE.sub(keep, text)
     text = LEAD.sub("", text)
     for _ in range(4):
         text = STYLE.sub(r"\2", text)
     text = html.unescape(text)
     return re.sub("\x00(\\d+)\x00", lambda m: kept[int(m.group(1))], text)
+
+
+def _moment(match: re.Match[str]) -> str:
+    """As a client in Shanghai shows it."""
+    at = datetime.fromtimestamp(int(match.group(1)) / 1_000, timezone(timedelta(hours=8)))
+    return f"{at:%Y-%m-%d}" if match.group(2) == "date_num" else f"{at:%H:%M}"
 
 
 def _element(element: Json) -> str:

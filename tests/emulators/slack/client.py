@@ -1,82 +1,27 @@
-"""The stand-in from a test's side: a process started and ended here, and its steps as methods."""
+"""The stand-in from a test's side."""
 
-import asyncio
 import base64
-import json
-import subprocess
-import sys
-import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-import aiohttp
-
 from tests.emulators.slack.world import Json
+from tests.emulators.standin import ROOT, Apart, Impossible
 
-ROOT = Path(__file__).parents[3]
-# A step waits for the app's acknowledgement; an app that hangs must fail its test, not stop the suite.
-PATIENCE = aiohttp.ClientTimeout(total=30)
-
-
-class Impossible(AssertionError):
-    """A person could not have done what the test asked for."""
+__all__ = ["ROOT", "Impossible", "StandIn"]
 
 
-class StandIn:
+class StandIn(Apart):
     """`with StandIn() as slack:` runs it; `await slack.reset()` empties it for the next test."""
 
     def __init__(self, manifest: Path = ROOT / "manifests" / "slack.yaml", ack_seconds: float = 3.0) -> None:
-        self._command = [
-            sys.executable, "-m", "tests.emulators.slack", "--port", "0",
-            "--manifest", str(manifest), "--ack-seconds", str(ack_seconds),
-        ]  # fmt: skip
-        self.environment: dict[str, str] = {}
+        super().__init__("slack", manifest, ack_seconds)
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        ready = json.loads(self._process.stdout.readline())
-        self.base: str = ready.pop("base")
-        self.environment = ready
+        super().__enter__()
+        self.base = self.environment.pop("base")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-
     # --- steps
-
-    async def do(self, step: str, **arguments: Any) -> Any:
-        """Any step by name. Raises `Impossible` where no person could have done it."""
-        async with (
-            aiohttp.ClientSession(timeout=PATIENCE) as session,
-            session.post(f"{self.base}/_drive", json={"do": step, **arguments}) as response,
-        ):
-            response.raise_for_status()
-            answer = await response.json()
-        if not answer["ok"]:
-            raise Impossible(answer["error"])
-        return answer["result"]
-
-    async def world(self) -> Json:
-        async with (
-            aiohttp.ClientSession(timeout=PATIENCE) as session,
-            session.get(f"{self.base}/_world") as response,
-        ):
-            return dict(await response.json())
 
     async def say(self, user: str, channel: str, text: str, **more: Any) -> str:
         return str((await self.do("say", user=user, channel=channel, text=text, **more))["ts"])
@@ -104,16 +49,6 @@ class StandIn:
         """The API calls received, in order; those of `methods` only where any are named."""
         found = (await self.world())["calls"]
         return [call for call in found if not methods or call["method"] in methods]
-
-    async def until(self, look: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
-        """What `look` returns as soon as it is truthy. Raises AssertionError after `seconds`."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            found = await look()
-            if found:
-                return found
-            await asyncio.sleep(0.03)
-        raise AssertionError(f"nothing after {seconds} s: {look}")
 
     async def until_seen(
         self, user: str, channel: str, text: str, *, thread: str | None = None, seconds: float = 10.0

@@ -157,6 +157,7 @@ class World:
         for channel in (
             Channel("C0GEN", "general", "public", set(here)),
             Channel("C0HR", "hr", "private", {BOT_USER, "U0ADA", "U0LIN"}),
+            Channel("G0TRIO", "mpdm-ada--lin--signoff-1", "mpim", {BOT_USER, "U0ADA", "U0LIN"}),
             Channel("C0REVIEW", "reviews", "private", {BOT_USER, "U0REV", "U0REV2"}),
             Channel("C0EXT", "with-partner", "public", here | {"U0EXT"}, is_ext_shared=True),
             Channel("C0NOBOT", "without-bot", "public", here - {BOT_USER}),
