@@ -87,9 +87,8 @@ class Cards:
             elif row.kind == "held" and row.state == "sent":
                 told = notice(Reply.from_json(row.content), review)
                 await self._deliverer.redraw(row, told, wait=False)
-            elif row.purpose in (f"draft:{review_id}", f"timed_out:{review_id}") and row.state == "sent":
-                if review.state != "pending":
-                    await self._deliverer.redraw(row, self._over(Reply.from_json(row.content)), wait=False)
+            elif review.state != "pending" and row.state == "sent" and _while_waiting(row, review_id):
+                await self._deliverer.redraw(row, self._over(Reply.from_json(row.content)), wait=False)
 
     def _over(self, told: Reply) -> Reply:
         """What was said while it waited, now that it is decided: no choice is left, and no unverified word."""
@@ -134,6 +133,11 @@ class Cards:
         for row in await self._store.deliveries.for_review(review_id):
             if row.kind == "card" and row.state == "sent":
                 await self._deliverer.alert(row, "redraw", "OSError")
+
+
+def _while_waiting(row: DeliveryRow, review_id: int) -> bool:
+    """Whether it was only meant for the time until the decision."""
+    return row.purpose in (f"draft:{review_id}", f"timed_out:{review_id}")
 
 
 def _place(row: DeliveryRow) -> str:

@@ -269,7 +269,9 @@ class Listener:
             return False
         stranger = follow == "asker" and all(row.asker != f"feishu:{said.user}" for row in asked)
         if said.to_other or stranger:
-            await self._app.store.switches.on(aside, f"feishu:{said.user}")
+            by = f"feishu:{said.user}"
+            await self._app.by_hand.heard(said.conversation_id, by, said.text, said.key)
+            await self._app.store.switches.on(aside, by)
             return False
         return await self._app.store.switches.any_on((aside,)) is None
 

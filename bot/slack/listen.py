@@ -220,7 +220,9 @@ class Listener:
             return False
         stranger = follow == "asker" and all(row.asker != f"slack:{said.user}" for row in asked)
         if said.to_other or stranger:
-            await self._app.store.switches.on(aside, f"slack:{said.user}")
+            by = f"slack:{said.user}"
+            await self._app.by_hand.heard(said.conversation_id, by, said.text, said.key)
+            await self._app.store.switches.on(aside, by)
             return False
         return await self._app.store.switches.any_on((aside,)) is None
 
