@@ -92,7 +92,7 @@ class Cards:
 
     def _over(self, told: Reply) -> Reply:
         """What was said while it waited, now that it is decided: no choice is left, and no unverified word."""
-        text = self._words(told.language, "patience.replaced") if told.kind == "draft" else told.text
+        text = self._words(told.language, f"patience.{'replaced' if told.kind == 'draft' else 'over'}")
         return replace(told, text=text, meta={**told.meta, "actions": []})
 
     async def ageing(self, now: datetime) -> list[int]:
