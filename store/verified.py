@@ -403,7 +403,7 @@ class Verified:
 
 
 async def create_index(connection: AsyncConnection, space_id: int, dimension: int) -> None:
-    """The HNSW indexes over one space's vectors, one for each language as in `store.spaces`; harmless where they are."""
+    """The HNSW indexes over one space's vectors, one a language as in `store.spaces`; harmless where they are."""
     space_id, dimension = int(space_id), int(dimension)
     for name, condition in LANGUAGES.items():
         await connection.execute(
