@@ -323,8 +323,8 @@ def page(result: Mapping[str, Any]) -> str:
         f"answered like any question. Of {neighbours['pairs']:,} pairs of a question with its nearest others in the "
         f"same language {neighbours['served']} count as one question; `bench/results/near-misses.json` lists them."
     )
-    of = table(["asked", "pairs", "served"], rows)
-    return "\n\n".join(["## Which questions a verified answer serves", head, of, tail])
+    listed = table(["asked", "pairs", "served"], rows)
+    return "\n\n".join(["## Which questions a verified answer serves", head, listed, tail])
 
 
 def _share(name: str, got: int, of: int) -> list[str]:
