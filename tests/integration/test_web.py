@@ -19,6 +19,7 @@ from store.documents import NewChunk, NewDocument
 from store.inbox import NewQuestion
 from store.passages import Passage
 from store.reviews import NewReview, ReviewRow
+from store.verified import NewVerified
 from tests.embedder import HashEmbedder
 from tests.workspace import Served, settings_for, workspace
 
@@ -499,6 +500,39 @@ async def test_gaps_have_a_page_and_an_owner(served: Served, browser: Browser) -
     assert (await browser.post(address, htmx=False, owner="web:lin")).status_code == 303
     assert 'value="web:lin"' in (await browser.get("/~admin/console/quality")).text
     assert (await browser.post("/~admin/console/quality/ramp", htmx=False, topic="hr/hr")).status_code == 404
+
+
+async def test_verified_answers_have_pages(served: Served, browser: Browser) -> None:
+    """For administrators: the list, one with its sources, and a button that takes it out of service and back what was
+    sent from it."""
+    passage = await document(served, SECRET)
+    asked = await question(served, "How much is due on signature?")
+    await answered(served, asked, passage)
+    kept = await served.app.store.verified.keep(
+        NewVerified(
+            asked,
+            "How much is due on signature?",
+            "en",
+            "w",
+            Draft(f"{SECRET} [1].", "model", (cited(passage),)).to_json(),
+            {(passage.document_id, passage.content_hash)},
+            ("everyone",),
+            "web:reviewer",
+            "approved",
+        )
+    )
+    assert (await browser.get("/console/verified")).status_code == 403
+    page = (await browser.get("/~admin/console/verified")).text
+    assert "How much is due on signature?" in page
+    assert SECRET in (await browser.get(f"/~admin/console/verified/{kept}")).text
+    done = await browser.post(f"/~admin/console/verified/{kept}/retire", htmx=False, wrong="yes")
+    assert done.status_code == 303
+    assert "How much" not in (await browser.get("/~admin/console/verified")).text
+    assert "How much" in (await browser.get("/~admin/console/verified?state=retired")).text
+    row = await served.app.store.conversations.question(asked)
+    assert row.answer is not None
+    assert row.answer["meta"]["correction"]["kind"] == "withdrawn"
+    assert (await browser.get("/~admin/console/verified/999")).status_code == 404
 
 
 # --- what is shown to whom --------------------------------------------------------------------------------------
