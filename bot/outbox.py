@@ -33,8 +33,14 @@ class Outbox:
 
     async def resend(self, delivery_id: int) -> None:
         """Job `resend`: what belongs to no step of a question."""
+        row = await self._store.deliveries.get(delivery_id)
+        if row.kind == "draft" and row.review_id is not None:
+            # Shown early, and only while nobody has decided: a rejected draft is not sent after its rejection.
+            if (await self._store.reviews.get(row.review_id)).state != "pending":
+                await self._store.deliveries.refused(row.id, "decided")
+                return
         try:
-            await self._deliverer.resend(await self._store.deliveries.get(delivery_id))
+            await self._deliverer.resend(row)
         except NotDelivered:
             await self._deliverer.alert(await self._store.deliveries.get(delivery_id), "failed")
 

@@ -199,3 +199,24 @@ async def test_what_a_person_answers_can_become_a_verified_answer(database_url: 
         assert await app.by_hand.answer(first.id, "east:nobody", words) == "forbidden"
         assert await app.by_hand.answer(first.id, "east:raj", words) == "answered"
         assert any(words in reply.text for reply in both.east.shown("notice"))
+
+
+async def test_a_draft_that_could_not_be_shown_is_not_shown_after_its_rejection(
+    opening: Callable[..., Any],
+) -> None:
+    """The platform was away when the asker wanted it; meanwhile it was rejected."""
+    async with opening(timeout_minutes=SOON, private_draft=True) as both:
+        question_id = await both.ask(CLAUSE)
+        review = await both.team.review_of(question_id, 1)
+        await told(both, both.east, "没有人按时审核")
+        await both.team.app.store.people.link("west:raj", "east:raj", by="cli:admin")
+        both.east.failing = ConnectionError()
+        assert await both.team.app.patience.choose(question_id, "east:lin", "peek") == "not_shown"
+        both.east.failing = None
+        await both.click(review, "west:raj", "reject", reason="out_of_date")
+        await both.team.ended(question_id)
+        rows = await both.team.app.store.deliveries.for_review(review.id)
+        (draft,) = [row for row in rows if row.kind == "draft"]
+        await both.team.app.outbox.resend(draft.id)
+        assert not both.east.shown("draft")
+        assert (await both.team.app.store.deliveries.get(draft.id)).state == "refused"
