@@ -151,7 +151,10 @@ class Table:
         if words:
             return await self._own_gap(person, words)
         every = await self._app.gaps.clusters(private=True)
-        shown = {week: list(found) for week, found in groupby(await self._app.gaps.clusters(), key=lambda c: c.week)}
+        shown = {
+            week: list(found)
+            for week, found in groupby(await self._app.gaps.clusters(), key=lambda c: c.week)
+        }
         lines: list[str] = []
         for week, found in groupby(every, key=lambda cluster: cluster.week):
             gaps = [gap for cluster in found for gap in cluster.gaps]
