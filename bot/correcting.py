@@ -97,7 +97,10 @@ class Correcting:
         if question.state != "answered" or question.answer is None:
             return
         told = Reply.from_json(question.answer)
-        if (told.meta.get("correction") or {}).get("key") != correction.key:
+        earlier = told.meta.get("correction") or {}
+        if earlier.get("kind") == "withdrawn" and earlier.get("key") != correction.key:
+            return  # what was taken back stays so
+        if earlier.get("key") != correction.key:
             told = corrected(self._words, told, correction, datetime.now(UTC))
             if not await self._store.conversations.set_state(
                 question.id, "answered", answer=told.to_json(), correction=True

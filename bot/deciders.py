@@ -62,26 +62,27 @@ class Deciders:
         return "" if self._allow_own else await self._alike(actor, asker)
 
     async def repeated(self, actor: str, approved: Sequence[str]) -> str:
-        """Why an approval by `actor` is no second one: "", twice (the same person, on whatever platform), or unlinked
-        (nobody can tell whether it is)."""
+        """Why an approval by `actor` is no second one: "", twice (the same person, on whatever platform), or
+        unlinked_too (nobody can tell whether it is)."""
         for earlier in approved:
             alike = await self._alike(actor, earlier)
             if alike:
-                return "twice" if alike == "own" else alike
+                return "twice" if alike == "own" else "unlinked_too"
         return ""
 
-    async def _alike(self, actor: str, asker: str) -> str:
-        """ "own" where the two are one person, "unlinked" where nobody can tell, else ""."""
-        if _local(actor) == _local(asker):
+    async def _alike(self, actor: str, other: str) -> str:
+        """ "own" where the two are one person, "unlinked" where nobody can tell, else "": they are told apart by the
+        accounts that they have on one platform."""
+        if _local(actor) == _local(other):
             return "own"
-        if _family(actor) != _family(asker):
+        if _family(actor) != _family(other):
             await self._introduce(actor)
-            await self._introduce(asker)
+            await self._introduce(other)
         mine = await self._people.principals(actor)
-        if asker in mine:
+        if other in mine:
             return "own"
-        there = _family(asker)
-        return "" if any(_family(principal) == there for principal in mine) else "unlinked"
+        theirs = await self._people.principals(other)
+        return "" if {_family(p) for p in mine} & {_family(p) for p in theirs} else "unlinked"
 
     async def _introduce(self, principal: str) -> None:
         """Ask the platform for the address of somebody of whom nothing is known yet."""

@@ -32,21 +32,27 @@ def is_stop(text: str) -> bool:
 
 
 async def is_for_us(
-    said: Spoken, follow: str, switches: Switches, questions: Callable[[str], Awaitable[list[QuestionRow]]]
+    said: Spoken,
+    follow: str,
+    switches: Switches,
+    questions: Callable[[str], Awaitable[list[QuestionRow]]],
+    aside: Callable[[], Awaitable[object]],
 ) -> bool:
-    """`follow` is how far the channel's threads are followed: mentions, asker or thread."""
-    aside = f"{ASIDE}{said.conversation_id}"
+    """`follow` is how far the channel's threads are followed: mentions, asker or thread. `aside` is done with what
+    people say to each other below a question: it may be the answer that a person was asked for."""
+    switch = f"{ASIDE}{said.conversation_id}"
     if said.direct:
         return True
     if said.mentioned:
         if said.threaded:
-            await switches.off(aside)
+            await switches.off(switch)
         return True
     asked = await questions(said.conversation_id) if said.threaded and follow != "mentions" else []
     if not asked:
         return False
     stranger = follow == "asker" and all(row.asker != said.author for row in asked)
     if said.to_other or stranger:
-        await switches.on(aside, said.author)
+        await aside()
+        await switches.on(switch, said.author)
         return False
-    return await switches.any_on((aside,)) is None
+    return await switches.any_on((switch,)) is None

@@ -23,6 +23,7 @@ DAYS = 28  # looked back
 ALIKE = 0.5  # of the words that carry meaning, as many have to be shared (Jaccard)
 # Of one document: questions that are asked again, and of those at most so many of one person.
 REPLAYED, OF_ONE = 50, 3
+LOOKED_AT = 200  # the newest open questions; each is searched for, some tens of milliseconds
 KEPT = 3  # passages that an answer is drafted from
 UNCALIBRATED_BELOW = 0.06  # as rag_graph.contracts.Limits
 KEY = 8
@@ -108,7 +109,7 @@ class Gaps:
         if version.state != "live":
             return 0
         asked: Counter[str] = Counter()
-        for gap in await self._store.insight.gaps(datetime.now(UTC) - timedelta(days=DAYS)):
+        for gap in await self._store.insight.gaps(datetime.now(UTC) - timedelta(days=DAYS), LOOKED_AT):
             row = await self._store.conversations.question(gap.question_id)
             if sum(asked.values()) >= REPLAYED or asked[row.asker] >= OF_ONE:
                 continue

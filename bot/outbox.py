@@ -33,10 +33,19 @@ class Outbox:
 
     async def resend(self, delivery_id: int) -> None:
         """Job `resend`: what belongs to no step of a question."""
+        row = await self._store.deliveries.get(delivery_id)
+        if row.kind == "draft" and not await self._waits(row):
+            await self._store.deliveries.refused(row.id, "decided")
+            return
         try:
-            await self._deliverer.resend(await self._store.deliveries.get(delivery_id))
+            await self._deliverer.resend(row)
         except NotDelivered:
             await self._deliverer.alert(await self._store.deliveries.get(delivery_id), "failed")
+
+    async def _waits(self, row: DeliveryRow) -> bool:
+        """A draft shown early is shown only while nobody has decided: not after its rejection."""
+        review = await self._store.reviews.find(row.review_id or 0)
+        return review is not None and review.state == "pending"
 
 
 def _of_question(row: DeliveryRow) -> bool:

@@ -34,7 +34,7 @@ class Acted:
     every click gets one, also a late or forbidden one."""
 
     # done | first | revised | claimed | released | reassigned | late | stale | gone | forbidden | own | unlinked |
-    # twice | no_reviewer | empty; of `look` also open | narrowed
+    # twice | unlinked_too | no_reviewer | empty; of `look` also open | narrowed
     key: str
     review: ReviewRow | None
 

@@ -4,6 +4,7 @@ corrected where it stands."""
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from bot.by_hand import given_up
 from bot.cards import Cards
 from bot.correcting import Correcting, Correction
 from bot.messages import Reply
@@ -50,7 +51,7 @@ class Sampling:
     async def decided(self, review: ReviewRow) -> None:
         """A reviewer looked at what was sent. Called by the job `resume`; may be repeated."""
         row = await self._store.conversations.question(review.question_id)
-        if review.decision is None or row.state != "answered" or row.answer is None:
+        if review.decision is None or (row.state != "answered" and not given_up(row)) or row.answer is None:
             return
         by, key = review.decided_by or "", f"r{review.id}"
         if review.state == "rejected":

@@ -198,6 +198,7 @@ class Verifying:
         whole = len(passages) == len(dict.fromkeys(ids)) == len(ids)
         again = edited(dataclasses.replace(draft, text=text, round=1), passages if whole else [])
         assert row.question_id is not None
+        asked = await self._store.conversations.question(row.question_id)
         return NewReview(
             question_id=row.question_id,
             interrupt_id=f"verified:{row.id}:{number}",
@@ -206,7 +207,7 @@ class Verifying:
             reason=f"verified:{row.reason}",
             draft={
                 **again.to_json(),
-                "rewritten_question": "" if row.question == draft.text else row.question,
+                "rewritten_question": "" if row.question == asked.text else row.question,
                 "retrieved": ids,
                 "verified": {"id": row.id, "by": row.signed_by, "at": row.signed_at.isoformat()},
                 "changes": changes,

@@ -28,8 +28,10 @@ __all__ = [
 # --- English ------------------------------------------------------------------------------------------------------
 
 POLITE_EN = re.compile(
-    r"^(?:(?:hi|hello|hey|dear|good (?:morning|afternoon|evening))(?: (?:there|all|team|everyone|everybody|folks|signoff))?"
-    r"|please|pls|excuse me|sorry|so|ok(?:ay)?|well|um+|just (?:checking|wondering)|(?:a )?quick (?:question|one)|question"
+    r"^(?:(?:hi|hello|hey|dear|good (?:morning|afternoon|evening))"
+    r"(?: (?:there|all|team|everyone|everybody|folks|signoff))?"
+    r"|please|pls|excuse me|sorry|so|ok(?:ay)?|well|um+|just (?:checking|wondering)"
+    r"|(?:a )?quick (?:question|one)|question"
     r"|(?:i|we) (?:have|had|'ve got|have got|'ve) a (?:quick )?question"
     r"|(?:does|do) (?:anyone|anybody|you|someone|we)(?: here)?(?: happen to)? know|(?:anyone|anybody) know|any ideas?"
     r"|(?:can|could|would|will) (?:you|anyone|anybody|someone|somebody)(?: please| kindly)? "
@@ -38,12 +40,15 @@ POLITE_EN = re.compile(
     r"|(?:i|we)(?: would|'d) (?:really )?(?:like|love|want|need) to (?:know|find out|ask|learn)"
     r"|(?:i|we) (?:want|need|wish)(?:ed)? to (?:know|find out|ask|learn)"
     r"|(?:i was|i am|i'm|we were|we are) (?:just )?(?:wondering|curious|asking)|i wonder(?:ed)?|(?:i )?wonder"
-    r"|what i (?:want|need)(?: to know)? is|my question is|the question is|according to (?:the|our) (?:handbook|policy|documents)"
+    r"|what i (?:want|need)(?: to know)? is|my question is|the question is"
+    r"|according to (?:the|our) (?:handbook|policy|documents)"
     r"|asking for a (?:friend|colleague))\b[\s,.:;!–—-]*"
 )
 THANKS_EN = re.compile(
-    r"[\s,.;!–—-]*\b(?:please|pls|thanks(?: a lot| so much| in advance)?|thank you(?: very much| in advance)?|thx|cheers"
-    r"|(?:do you|does anyone|anyone|anybody) know|any ideas?|exactly|if (?:you|i) may(?: ask)?|asking for a (?:friend|colleague))"
+    r"[\s,.;!–—-]*\b(?:please|pls|thanks(?: a lot| so much| in advance)?|thank you(?: very much| in advance)?"
+    r"|thx|cheers"
+    r"|(?:do you|does anyone|anyone|anybody) know|any ideas?|exactly|if (?:you|i) may(?: ask)?"
+    r"|asking for a (?:friend|colleague))"
     r"[\s.!?]*$"
 )
 SPELT_EN = (
@@ -98,19 +103,29 @@ ASKS_EN: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 WORD = re.compile(r"#|[^\W_]+(?:[._+/&'-][^\W_]+)*\+*", re.UNICODE)
 # Dropped: they change no meaning, or follow from the word order. What is kept says who does what to whom.
-ARTICLES = frozenset(["the", "a", "an", "do", "does"])
+_ARTICLES = (
+    "the a an do does"
+)
+ARTICLES = frozenset(_ARTICLES.split())
 SELF = {"we": "i", "you": "i", "one": "i", "our": "my", "your": "my", "us": "me"}
-LIGHT_EN = frozenset(
-    ["is", "are", "was", "were", "be", "been", "being", "am", "has", "have", "had", "will", "would", "can", "could", "i", "my", "me", "it", "that", "this", "#", "of"]
+_LIGHT_EN = (
+    "is are was were be been being am has have had did will would can could i my me it that this # "
+    "of"
 )
-RELATION = frozenset(
-    ["from", "to", "by", "than", "against", "before", "after", "between", "into", "over", "under", "with", "without", "从", "到", "被", "把", "由", "比", "向", "给", "对", "让"]
+LIGHT_EN = frozenset(_LIGHT_EN.split())
+_RELATION = (
+    "from to by than against before after between into over under with without 从 到 被 把 由 比 向 给 对 让"
 )
+RELATION = frozenset(_RELATION.split())
 NAMED = re.compile(r"(?<![\w'])(?:[A-Z][\w&.'-]*|[\w-]*\d[\w-]*|\w+[A-Z]\w*)")
 STARTS = re.compile(r"(?:^|[.!?:]\s+|[\"“]\s*)$")
-ORDINARY = frozenset(
-    ["i", "what", "which", "who", "whom", "whose", "when", "where", "why", "how", "is", "are", "was", "were", "do", "does", "did", "can", "could", "may", "might", "must", "shall", "should", "will", "would", "has", "have", "had", "in", "on", "at", "by", "for", "from", "to", "of", "with", "the", "a", "an", "if", "please", "tell", "hi", "hello", "hey", "thanks", "thank", "could", "under", "during", "after", "before", "according", "does", "isn't", "aren't", "don't", "english", "chinese"]
+_ORDINARY = (
+    "i what which who whom whose when where why how is are was were do does did can could may might "
+    "must shall should will would has have had in on at by for from to of with the a an if please "
+    "tell hi hello hey thanks thank could under during after before according does isn't aren't "
+    "don't english chinese"
 )
+ORDINARY = frozenset(_ORDINARY.split())
 
 
 # --- Chinese ------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from rag_graph.framing import (
 )
 from rag_graph.numbers import Quantity, quantities
 from rag_graph.transliteration import recognised
-from rag_graph.units import EN_UNITS, ZH_UNITS
+from rag_graph.units import EN_UNITS, ZH_UNITS, Unit
 from rag_graph.wording import negated
 from store.text import language, normalise
 from store.words import tokens
@@ -174,19 +174,19 @@ def _across(chinese: Asked, english: Asked, text: str) -> str:
     return "" if all(recognised(name, said) for name in missing) else "names"
 
 
-_UNITS: Final = {**ZH_UNITS, **EN_UNITS}
+_UNITS: Final[dict[str, Unit]] = {**ZH_UNITS, **EN_UNITS}
 _LONGEST_UNIT: Final = 4  # characters in Chinese, words in English
 
 
-def _unit_asked(words: Sequence[str]) -> tuple[str, str]:
-    """In what is asked for: metric tons, kilometres, days. ("", "") where in nothing that has a unit."""
+def _unit_asked(words: Sequence[str]) -> Unit | None:
+    """In what is asked for: metric tons, kilometres, days. None where in nothing that has a unit."""
     joint = "" if words and not words[0].isascii() else " "
     for start in range(len(words)):
         for end in range(min(start + _LONGEST_UNIT, len(words)), start, -1):
             unit = _UNITS.get(joint.join(words[start:end]))
             if unit is not None and len(joint.join(words[start:end])) > 1:
-                return unit[0], unit[1]
-    return "", ""
+                return unit
+    return None
 
 
 # --- words --------------------------------------------------------------------------------------------------------

@@ -162,7 +162,9 @@ async def draft(state: QuestionState, runtime: Run) -> Update:
         spent = retrieval.spent({**notes, **spent}, written)
     if made is None or decisions.repeats(made.text, rejected):
         return {"draft": {}, "notes": {**spent, "reason": "unsupported"}}
-    verdict = await _loosened(deps, question, made, decide(question, made, deps.rules, state["rewritten_question"]))
+    verdict = await _loosened(
+        deps, question, made, decide(question, made, deps.rules, state["rewritten_question"])
+    )
     if isinstance(verdict, Refuse):
         return {"draft": {}, "notes": {**spent, **_said(verdict)}}
     if isinstance(verdict, Hold | Private) or notes.get("held"):

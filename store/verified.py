@@ -403,12 +403,16 @@ class Verified:
 
 
 async def create_index(connection: AsyncConnection, space_id: int, dimension: int) -> None:
-    """The HNSW indexes over one space's vectors, one for each language as in `store.spaces`; harmless where they are."""
+    """The HNSW indexes over one space's vectors, one a language as in `store.spaces`; harmless where they are."""
     space_id, dimension = int(space_id), int(dimension)
     for name, condition in LANGUAGES.items():
+        index = f"ix_verified_space_{space_id}_{name}"
+        # IF NOT EXISTS would lock the table before it looks.
+        if await connection.scalar(text("SELECT to_regclass(:index)"), {"index": index}) is not None:
+            continue
         await connection.execute(
             text(
-                f"CREATE INDEX IF NOT EXISTS ix_verified_space_{space_id}_{name} ON verified "
+                f"CREATE INDEX IF NOT EXISTS {index} ON verified "
                 f"USING hnsw ((vector::halfvec({dimension})) halfvec_cosine_ops) "
                 f"WHERE space_id = {space_id} AND state = 'active' AND {condition}"
             )

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -250,10 +251,15 @@ class Listener:
                     return str(row.address.get("root") or "")
         return ""
 
+    async def _aside(self, said: Heard) -> None:
+        await self._app.by_hand.heard(said.conversation_id, said.author, said.text, said.key)
+
     async def _is_for_us(self, said: Heard) -> bool:
         """Also what answers a review card."""
         follow = self._settings.follow_in.get(said.chat, self._settings.follow)
-        if await is_for_us(said.spoken, follow, self._app.store.switches, self._buttons.questions):
+        if await is_for_us(
+            said.spoken, follow, self._app.store.switches, self._buttons.questions, partial(self._aside, said)
+        ):
             return True
         return bool(said.root) and await self.commands.corrects(said)
 

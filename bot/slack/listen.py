@@ -7,6 +7,7 @@ returned; when it raises (the database is down) nothing is acknowledged and Slac
 import logging
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -188,9 +189,14 @@ class Listener:
             if said is not None and await self._is_for_us(said):
                 await self._hear(said)
 
+    async def _aside(self, said: Heard) -> None:
+        await self._app.by_hand.heard(said.conversation_id, said.author, said.text, said.key)
+
     async def _is_for_us(self, said: Heard) -> bool:
         follow = self._settings.follow_in.get(said.channel, self._settings.follow)
-        return await is_for_us(said.spoken, follow, self._app.store.switches, self._buttons.questions)
+        return await is_for_us(
+            said.spoken, follow, self._app.store.switches, self._buttons.questions, partial(self._aside, said)
+        )
 
     async def _hear(self, said: Heard) -> None:
         refusal = await self._refusal(said)

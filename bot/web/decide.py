@@ -54,12 +54,22 @@ async def events(request: Request, site: Site) -> Response:
 async def act(request: Request, site: Site) -> Response:
     """A click. Everyone who clicks gets a sentence, also who comes late or may not."""
     form = await posted(request)
-    acted = await _carry_out(request, site, form)
-    said = _said(acted, site.pages.reader(request), field(form, "to"))
+    if field(form, "verb") == "answer":
+        said = await _by_hand(request, site, form)
+    else:
+        acted = await _carry_out(request, site, form)
+        said = _said(acted, site.pages.reader(request), field(form, "to"))
     if not by_htmx(request):
         return await _page(request, site, said)
     blocks, _ = await _blocks(request, site, seen(request, form))
     return site.pages.changes(request, blocks, seen(request, form), said=said)
+
+
+async def _by_hand(request: Request, site: Site, form: FormData) -> Said:
+    """A person answers what no draft was good enough for."""
+    reader, review_id = site.pages.reader(request), request.path_params["review"]
+    became = await site.app.by_hand.answer(review_id, reader.person.principal, field(form, "text"))
+    return Said(reader.words(f"review.{became}"), "good" if became == "answered" else "bad")
 
 
 async def _carry_out(request: Request, site: Site, form: FormData) -> Acted:

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from bot import telling
+from bot.by_hand import given_up
 from bot.messages import REASONS
 from bot.web.render import Cite, excerpt, markdown
 from bot.web.views import PRIVATE, Reader, Source, source
@@ -126,6 +127,7 @@ class CardView:
     sources_changed: tuple[ChangedView, ...]
     decided: DecidedView | None
     events: tuple[EventView, ...]
+    given_up: bool  # no draft was good enough, and a person may answer from here
     together: str  # that two people have to approve it, and who has; that it was sent already
     others: tuple[tuple[str, str], ...]  # to whom it can be passed on: principal, name
 
@@ -218,6 +220,7 @@ def card(
             )
             for event in events
         ),
+        given_up=given_up(asked.question) and readable and review.state == "rejected",
         together=telling.together(
             reader.words,
             {
@@ -306,6 +309,7 @@ def _action(event: ReviewEvent, reader: Reader) -> str:
         "escalated",
         "timed_out",
         "saw",
+        "written",
         "chose_wait",
         "chose_peek",
         "chose_person",

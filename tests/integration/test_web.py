@@ -19,6 +19,7 @@ from store.documents import NewChunk, NewDocument
 from store.inbox import NewQuestion
 from store.passages import Passage
 from store.reviews import NewReview, ReviewRow
+from store.verified import NewVerified
 from tests.embedder import HashEmbedder
 from tests.workspace import Served, settings_for, workspace
 
@@ -424,6 +425,114 @@ async def test_asking_a_person_leaves_one_notice_in_the_thread(served: Served, b
         await browser.post(f"/q/{asked}/person")
     page = (await browser.get(f"/c/general/t/{THREAD}")).text
     assert page.count("people@henglu.example") == 1
+
+
+async def test_after_a_time_out_the_asker_alone_may_choose(served: Served, browser: Browser) -> None:
+    """The page offers it to the asker, not to a colleague; a choice is recorded once and takes the buttons away."""
+    asked = await question(served, "How many days?")
+    review = await held(served, asked, await document(served, "Ten days."))
+    meta = {"question_id": asked, "review_id": review.id, "actions": ["wait", "person"]}
+    deliveries = served.app.store.deliveries
+    row = await deliveries.put(
+        NewDelivery(
+            f"timed_out:{review.id}",
+            "web",
+            "notice",
+            Reply("notice", "Nobody has checked it.", "en", meta=meta).to_json(),
+            conversation_id=f"web:general:{THREAD}",
+            question_id=asked,
+            review_id=review.id,
+        )
+    )
+    await deliveries.sent(row.id, row.purpose)
+    page = f"/c/general/t/{THREAD}"
+    assert 'name="choice" value="wait"' in (await browser.get(page)).text
+    assert 'name="choice"' not in (await browser.get(f"/~reviewer{page}")).text
+    assert (await browser.post(f"/q/{asked}/choose", choice="everything")).status_code == 400
+    assert (await browser.post(f"/~reviewer/q/{asked}/choose", choice="wait")).status_code == 403
+    said = await browser.post(f"/q/{asked}/choose", choice="wait")
+    assert "You will be told as soon as somebody has decided." in said.text
+    assert 'name="choice"' not in (await browser.get(page)).text
+    events = [event.action for event in await served.app.store.reviews.events(review.id)]
+    assert events.count("chose_wait") == 1
+
+
+async def test_a_draft_that_is_shown_early_is_for_the_asker(served: Served, browser: Browser) -> None:
+    """Marked unverified on the asker's page, and on nobody else's (invariant 3)."""
+    asked = await question(served, "How many days?")
+    review = await held(served, asked, await document(served, "Ten days."))
+    row = await served.app.store.conversations.question(asked)
+    assert await served.app.patience.peek(row, review)
+    page = f"/c/general/t/{THREAD}"
+    mine = (await browser.get(page)).text
+    assert "nobody has signed it off" in mine
+    assert "seventy-seven per cent" in mine
+    assert "seventy-seven per cent" not in (await browser.get(f"/~admin{page}")).text
+
+
+async def test_a_reviewer_who_opens_a_card_is_noted(served: Served, browser: Browser) -> None:
+    """Who saw the draft, once; and the queue says what the median is once something was decided."""
+    asked = await question(served, "How many days?")
+    review = await held(served, asked, await document(served, "Ten days."))
+    for _ in range(2):
+        page = (await browser.get(f"/~reviewer/review/{review.id}")).text
+    assert "median" not in page
+    events = await served.app.store.reviews.events(review.id)
+    assert [(event.actor, event.action) for event in events[1:]] == [("web:reviewer", "saw")]
+    await served.app.store.reviews.decide(
+        review.id, review.version_hash, "approved", "web:reviewer", {"action": "approve"}
+    )
+    assert "median of the last 7 days" in (await browser.get("/~reviewer/review")).text
+
+
+async def test_gaps_have_a_page_and_an_owner(served: Served, browser: Browser) -> None:
+    """For administrators: by week, with a form that names who sees to it; private questions are not on it."""
+    for text, channel in (("Where do penguins sleep?", "general"), ("What does Bob earn?", "@lin")):
+        asked = await question(served, text, channel=channel)
+        await served.app.store.conversations.set_state(asked, "declined", answer={"meta": {}})
+    assert (await browser.get("/console/quality")).status_code == 403
+    page = (await browser.get("/~admin/console/quality")).text
+    assert "Where do penguins sleep?" in page
+    assert "Bob" not in page
+    (cluster,) = await served.app.gaps.clusters()
+    address = f"/~admin/console/quality/gaps/{cluster.key}"
+    assert (await browser.post(address, htmx=False, owner="somebody")).status_code == 400
+    assert (await browser.post(address, htmx=False, owner="web:lin")).status_code == 303
+    assert 'value="web:lin"' in (await browser.get("/~admin/console/quality")).text
+    assert (await browser.post("/~admin/console/quality/ramp", htmx=False, topic="hr/hr")).status_code == 404
+
+
+async def test_verified_answers_have_pages(served: Served, browser: Browser) -> None:
+    """For administrators: the list, one with its sources, and a button that takes it out of service and back what was
+    sent from it."""
+    passage = await document(served, SECRET)
+    asked = await question(served, "How much is due on signature?")
+    await answered(served, asked, passage)
+    kept = await served.app.store.verified.keep(
+        NewVerified(
+            asked,
+            "How much is due on signature?",
+            "en",
+            "w",
+            Draft(f"{SECRET} [1].", "model", (cited(passage),)).to_json(),
+            {(passage.document_id, passage.content_hash)},
+            ("everyone",),
+            "web:reviewer",
+            "approved",
+        )
+    )
+    assert (await browser.get("/console/verified")).status_code == 403
+    page = (await browser.get("/~admin/console/verified")).text
+    assert "How much is due on signature?" in page
+    assert SECRET in (await browser.get(f"/~admin/console/verified/{kept}")).text
+    done = await browser.post(f"/~admin/console/verified/{kept}/retire", htmx=False, wrong="yes")
+    assert done.status_code == 303
+    assert "How much" not in (await browser.get("/~admin/console/verified")).text
+    assert "How much" in (await browser.get("/~admin/console/verified?state=retired")).text
+    row = await served.app.store.conversations.question(asked)
+    assert row.answer is not None
+    assert row.answer["meta"]["correction"]["kind"] == "withdrawn"
+    assert (await browser.get("/~admin/console/verified/999")).status_code == 404
 
 
 # --- what is shown to whom --------------------------------------------------------------------------------------

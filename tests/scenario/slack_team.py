@@ -197,13 +197,15 @@ async def forget(app: App) -> None:
 async def _handbook_again(app: App) -> None:
     """The documents as they were published, whatever was removed, added or closed since."""
     there = {(row.collection, row.source): row for row in await app.admin.list()}
+    left = dict(there)
     for key, row in there.items():
-        if key not in HANDBOOK:
+        if key not in HANDBOOK or (row.version or 1) > 1:
             await app.admin.remove(row.id)
+            del left[key]
         elif row.audience != ("everyone",):
             await app.admin.set_audience(row.id, None)
     for (collection, source), texts in HANDBOOK.items():
-        if (collection, source) not in there:
+        if (collection, source) not in left:
             await publish(app.store, app.admin.embedder, collection, source, texts)
 
 

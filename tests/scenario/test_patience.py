@@ -1,10 +1,12 @@
 """A review that nobody decides: who hears of it, what the asker may choose, and that nothing is decided by waiting."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from bot.messages import Reply
 from bot.settings import Queue, Review
@@ -29,14 +31,14 @@ async def opening(database_url: str, tmp_path: Path) -> Callable[..., Any]:
     return lambda **queue: two(database_url, tmp_path, review=review(**queue))
 
 
-async def told(both: Two, house: Any, text: str) -> Reply:
+async def told(both: Two, house: Any, words: str) -> Reply:
     found: list[Reply] = []
 
     async def there() -> bool:
-        found[:] = [reply for reply in house.posted.values() if text in reply.text]
+        found[:] = [reply for reply in house.posted.values() if words in reply.text]
         return bool(found)
 
-    await both.team.wait(there, f"{text!r} on {house.name}")
+    await both.team.wait(there, f"{words!r} on {house.name}")
     return found[0]
 
 
@@ -152,3 +154,69 @@ async def test_three_rejected_drafts_are_a_persons_work(opening: Callable[..., A
                 break
         row = await both.team.ended(question_id)
         assert row.state == "declined"
+
+
+async def test_what_a_person_answers_can_become_a_verified_answer(database_url: str, tmp_path: Path) -> None:
+    """No draft was good enough; a reviewer's own words in the thread go before the reviewers, on the passages that
+    support them, and approved they serve the next one who asks. Nobody else's words do, nor the same message twice."""
+    async with two(database_url, tmp_path, review=review()) as both:
+        app = both.team.app
+        await app.store.people.link("west:raj", "east:raj", by="cli:admin")
+        question_id = await both.ask(CLAUSE)
+        first = await both.team.review_of(question_id, 1)
+        row = await both.row(question_id)
+        given = {
+            "kind": "declined",
+            "text": "…",
+            "language": "zh",
+            "citations": [],
+            "meta": {"reason": "rounds"},
+        }
+        await both.click(first, "west:raj", "reject", reason="incomplete")
+        await both.team.ended(question_id)
+        async with app.store.database.engine.begin() as connection:
+            await connection.execute(
+                text("UPDATE questions SET answer = :answer WHERE id = :id"),
+                {"answer": json.dumps(given), "id": question_id},
+            )
+        words = "甲方应在验收合格后 45 日内付款。"
+        heard = app.by_hand.heard
+        assert await heard(row.conversation_id, "east:somebody", words, "m0") is None
+        assert await heard(row.conversation_id, "east:raj", "明天再看看吧。", "m1") is None
+        opened = await heard(row.conversation_id, "east:raj", words, "m2")
+        assert opened is not None
+        assert (opened.sent, opened.reason, opened.draft["kind"]) == (True, "person", "person")
+        assert (await heard(row.conversation_id, "east:raj", words, "m2")) == opened
+        assert await both.click(opened, "west:raj") == "done"
+
+        async def kept() -> bool:
+            return bool(await app.store.verified.list())
+
+        await both.team.wait(kept, "the answer to be kept")
+        (known,) = await app.store.verified.list()
+        assert words.rstrip("。") in str(known.answer["text"])
+        assert await app.by_hand.answer(first.id, "east:raj", " ") == "empty"
+        assert await app.by_hand.answer(first.id, "east:nobody", words) == "forbidden"
+        assert await app.by_hand.answer(first.id, "east:raj", words) == "answered"
+        assert any(words in reply.text for reply in both.east.shown("notice"))
+
+
+async def test_a_draft_that_could_not_be_shown_is_not_shown_after_its_rejection(
+    opening: Callable[..., Any],
+) -> None:
+    """The platform was away when the asker wanted it; meanwhile it was rejected."""
+    async with opening(timeout_minutes=SOON, private_draft=True) as both:
+        question_id = await both.ask(CLAUSE)
+        review = await both.team.review_of(question_id, 1)
+        await told(both, both.east, "没有人按时审核")
+        await both.team.app.store.people.link("west:raj", "east:raj", by="cli:admin")
+        both.east.failing = ConnectionError()
+        assert await both.team.app.patience.choose(question_id, "east:lin", "peek") == "not_shown"
+        both.east.failing = None
+        await both.click(review, "west:raj", "reject", reason="out_of_date")
+        await both.team.ended(question_id)
+        rows = await both.team.app.store.deliveries.for_review(review.id)
+        (draft,) = [row for row in rows if row.kind == "draft"]
+        await both.team.app.outbox.resend(draft.id)
+        assert not both.east.shown("draft")
+        assert (await both.team.app.store.deliveries.get(draft.id)).state == "refused"

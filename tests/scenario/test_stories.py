@@ -15,6 +15,7 @@ from store.ingest.fetch import Fetched
 from store.schema import reviews
 from tests.emulators.feishu.client import StandIn as FeishuStandIn
 from tests.emulators.slack.client import StandIn as SlackStandIn
+from tests.knowledge import publish
 from tests.scenario.driver import CONTRACT, LEAVE, Driver, Scene
 from tests.scenario.slack_driver import SlackDriver
 from tests.scenario.slack_team import emptied, slack_team
@@ -215,6 +216,33 @@ async def test_an_edited_question_is_asked_anew(here: Scene) -> None:
     await here.until_seen("ada", "general", "certificate", thread=message)
     await here.driver.click("ada", "general", offer.id, "again")
     await here.until_seen("ada", "general", "asked again already")
+
+
+async def test_what_was_signed_serves_until_its_source_changes(here: Scene) -> None:
+    """Signed once, it answers the next asker at once, marked. When its source changes, what was sent is marked where it
+    stands, both askers are told, and it comes back to the reviewers with what changed; approved, it serves again."""
+    message, card = await here.held()
+    await here.driver.click("rena", "review", card.id, "approve")
+    await here.until_seen("ada", "general", "45 日内", thread=message)
+    asked = await here.asked(f"请问{CONTRACT}", "lin")
+    served = await here.until_seen("lin", "general", "已核实的回答", thread=asked)
+    assert "45 日内" in served.text
+    assert len(await here.app.store.reviews.list()) == 1
+    await here.driver.command("adam", "direct", "/kb verified")
+    await here.until_seen("adam", "direct", "used 1 times")
+
+    changed = ["第 3.2 条 甲方应在验收合格后 30 日内付款。", "第 7.1 条 乙方的赔偿责任以合同总价为上限。"]
+    await publish(here.app.store, here.app.admin.embedder, "contracts", "合同条款.md", changed)
+    for thread in (message, asked):
+        await here.until_seen("lin", "general", "来源《合同条款》已于", thread=thread)
+        await here.until_seen("lin", "general", "内容已经变了", thread=thread)
+    second = await here.until_seen("rena", "review", "is to be looked at again")
+    assert "− 第 3.2 条 甲方应在验收合格后 45 日内付款。" in second.text
+    assert "+ 第 3.2 条 甲方应在验收合格后 30 日内付款。" in second.text
+    await here.driver.click("rena", "review", second.id, "approve")
+    await here.until_seen("lin", "general", "回答仍然有效", thread=asked)
+    (known,) = await here.app.store.verified.list()
+    assert known.state == "active"
 
 
 async def test_stop_in_words_takes_a_question_back(here: Scene) -> None:

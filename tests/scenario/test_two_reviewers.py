@@ -10,7 +10,7 @@ from bot.settings import Review
 from tests.scenario.test_two_platforms import CLAUSE, Two, two
 
 REVIEW = Review(
-    reviewers=("east:rita", "west:raj", "west:rita", "west:sam", "west:lin"),
+    reviewers=("east:rita", "east:vera", "west:raj", "west:rita", "west:sam", "west:lin"),
     channels=("west:desk",),
     rules=({"name": "contracts", "collections": ["contracts"], "action": "two_reviewers"},),
 )
@@ -59,6 +59,13 @@ async def test_one_person_on_two_platforms_is_one(both: Two) -> None:
     revised = await both.team.app.store.reviews.get(review.id)
     assert await both.click(revised, "west:rita") == "twice"
     assert revised.state == "pending"
+
+
+async def test_two_platforms_are_no_hindrance(both: Two) -> None:
+    """The first one's account on the second one's platform is known and is another: they are two."""
+    review = await both.team.review_of(await both.ask(CLAUSE), 1)
+    assert await both.click(review, "west:raj") == "first"
+    assert await both.click(review, "east:vera") == "done"
 
 
 async def test_the_asker_never_counts(both: Two) -> None:

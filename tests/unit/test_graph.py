@@ -61,6 +61,7 @@ def test_the_graph_is_the_one_drawn() -> None:
         ("route", "clarify"),
         ("route", "publish"),
         ("route", "rewrite"),
+        ("rewrite", "publish"),
         ("rewrite", "retrieve"),
         ("retrieve", "rewrite"),
         ("retrieve", "tools"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_graph.contracts import Draft, Question, Sentence
-from rag_graph.policy import Hold, Private, Refuse, Rules, RulesInvalid, Sample, Send, decide, precheck
+from rag_graph.policy import Hold, Private, Refuse, Rules, RulesInvalid, Sample, Send, Two, decide, precheck
 
 QUESTION = Question(
     "q1", "web:legal:1", "合同第 3.2 条怎么规定？", "zh", "web:ada", ("everyone", "web:ada"), "legal"
@@ -60,7 +60,8 @@ def test_conditions(conditions: dict[str, Any], held: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "verdict"), [("send", Send), ("hold", Hold), ("private", Private), ("refuse", Refuse)]
+    ("action", "verdict"),
+    [("send", Send), ("hold", Hold), ("private", Private), ("two_reviewers", Two), ("refuse", Refuse)],
 )
 def test_actions(action: str, verdict: type) -> None:
     """Each action has its own verdict, which names the rule and what held."""
@@ -161,6 +162,13 @@ def test_sampling_is_by_question_and_close_to_its_share() -> None:
         ({"name": "a", "action": "sample"}, 'rule "a": "percent" is missing'),
         ({"name": "a", "action": "sample", "percent": 0}, 'rule "a": "percent" must be a number above 0'),
         ({"name": "a", "action": "hold", "percent": 5}, 'rule "a": "percent" belongs to'),
+        (
+            {"name": "a", "action": "two_reviewers", "ramp": True},
+            'rule "a": "ramp" belongs to action = "hold"',
+        ),
+        ({"name": "a", "action": "hold", "ramp": "yes"}, 'rule "a": "ramp" must be true or false'),
+        ({"name": "a", "action": "hold", "queue": ""}, 'rule "a": "queue" must name a table'),
+        ({"name": "default", "action": "hold"}, 'rule "default": "name" cannot be "default"'),
     ],
 )
 def test_a_wrong_rule_is_named_with_its_field(table: dict[str, Any], said: str) -> None:
@@ -186,6 +194,8 @@ def test_all_problems_are_reported_at_once() -> None:
         ([{"action": "hold", "collections": ["contracts"]}], False),
         ([{"action": "hold", "confidence_below": 0.3}], False),
         ([{"action": "private", "numbers": True}], False),
+        ([{"action": "two_reviewers", "unsupported": True}], False),
+        ([{"action": "hold", "ramp": True, "collections": ["hr"]}], False),
         ([{"action": "hold", "channels": ["hr"]}], True),
         ([{"action": "hold", "channels": ["hr"], "collections": ["contracts"]}], True),
         ([{"action": "hold", "askers": ["web:bob"]}], True),
@@ -208,7 +218,7 @@ def test_precheck_knows_the_topic_once_the_question_is_rewritten() -> None:
 
 
 CONDITIONS = st.fixed_dictionaries(
-    {"action": st.sampled_from(["send", "hold", "private", "refuse"])},
+    {"action": st.sampled_from(["send", "hold", "private", "two_reviewers", "refuse"])},
     optional={
         "collections": st.sampled_from([["contracts"], ["leave"]]),
         "channels": st.sampled_from([["legal"], ["hr"]]),

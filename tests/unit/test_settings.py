@@ -47,6 +47,21 @@ def test_a_faulty_review_rule_is_named(tmp_path: Path) -> None:
         load_settings(home, {})
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[[review.rules]]\nname = "a"\naction = "hold"\nqueue = "legal"\n', r"no \[review.queues.legal\]"),
+        ('[review.queues.default]\nzone = "Mars"\n', r"review.queues.default.*no time zone 'Mars'"),
+        ('[review.queues.default]\nhours = { mon = ["9 to 5"] }\n', r"no stretch of a day"),
+        ("[review.ramp]\npercent = 0\n", r"review.ramp.percent"),
+    ],
+)
+def test_a_faulty_queue_or_ramp_is_named(tmp_path: Path, text: str, says: str) -> None:
+    """With the table it stands in, before anything is held by it."""
+    with pytest.raises(SettingsError, match=says):
+        load_settings(write(tmp_path, text), {})
+
+
 def test_secrets_stay_out_of_texts(tmp_path: Path) -> None:
     """Neither the settings' repr nor an error about them holds a secret."""
     env = {
