@@ -111,8 +111,9 @@ async def _offered(chosen: EvaluationSet, embedder: Embedder, config: Mapping[st
 
 
 def by_folds(right: Sequence[Mapping[str, float]], none: Sequence[Mapping[str, float]]) -> float:
-    """The share of `none` below the line that 95 % of `right` are above, each judged by a model that did not see it: the
-    mean of ten ways to part them in five, which differ by a few points."""
+    """The share of `none` below the line that 95 % of `right` are above, each judged by a model that did not see it.
+
+    The mean of ten ways to part them in five, which differ by a few points."""
     inputs, fits = _matrix(right, none)
     shares = []
     for parting in range(PARTINGS):
