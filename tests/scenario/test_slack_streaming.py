@@ -166,7 +166,8 @@ async def test_what_a_killed_process_had_begun_is_filled_or_taken_away(
         question, answer = await team.question(LEAVE), await team.answers("C0GEN", ts)
         monkeypatch.setattr(stream, "BEGIN_AFTER", 0.0)
         kept: Any = team.app.store.deliveries
-        for deliveries in (kept if stored else Forgetful(kept), kept):
+        first: Any = kept if stored else Forgetful(kept)
+        for deliveries in (first, kept):
             process = Streams(team.house.calls, team.app.words, deliveries)
             step = Progress(question.id, question.conversation_id, "retrieve")
             await process.tell(question.address, step)
