@@ -223,7 +223,8 @@ async def _at_rest(run: Run) -> None:
         await asyncio.sleep(0.1)
     while True:
         try:
-            return await run.team.quiet()
+            await run.team.quiet()
+            return
         except TimeoutError:  # one step is waited for half a minute, which a busy machine may need longer
             if time.monotonic() > deadline:
                 raise
