@@ -77,7 +77,11 @@ async def doors(ground: chaos.Ground, requests: int = 8_000) -> Report:
 async def parsers(cases: int = 12_000) -> Report:
     began = time.monotonic()
     found = fuzz_parsers(cases)  # in this thread: its clock is a signal
-    measured = {"cases": found.cases, "refused": found.refused, "slowest_seconds": found.slowest}
+    measured = {
+        "cases": dict(found.cases),
+        "refused": dict(found.refused),
+        "slowest_seconds": found.slowest,
+    }
     seconds = round(time.monotonic() - began, 1)
     return Report(
         "parsers", deliveries=found.cases.total(), seconds=seconds, measured=measured, faults=found.faults

@@ -62,7 +62,7 @@ async def started(feishu: StandIn, home: Path, name: str) -> dict[str, Any]:
         ready = await since(began, lambda: _ready(port))
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)  # a worker ends what it has begun
     return {"start": name, "connected_s": connected, "ready_s": max(ready, connected)}
 
 

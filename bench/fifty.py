@@ -1,13 +1,14 @@
 """Fifty questions on the sample handbook: the old chain and ours, side by side, in one run and without a model.
 
-    python -m bench.fifty [--rounds N]
+    python -m bench.fifty [--rounds N] [--model]
 
 Ours is the product as it starts on a new machine: the embedded Postgres, `open_app` with default settings, the
 handbook uploaded as `signoff up` does, each question through the question graph. Only review rules are absent, so
 that no answer waits for a person. Both chains write with the same extractive writer: what differs is what was
-found, and whether to answer at all.
+found, and whether to answer at all. With --model both write with the endpoint that SIGNOFF_LLM_BASE_URL, _API_KEY and
+_MODEL name, which also judges what is right, besides the facts that are looked for.
 
-Writes bench/results/fifty.json and the table in docs/benchmarks.md.
+Writes bench/results/fifty.json (fifty-model.json) and the table in docs/benchmarks.md.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bench.old_chain import OVERLAP, SIZE, TOP, Found, OldChain, cut, read
@@ -28,15 +30,16 @@ from bench.provenance import folder_digest, provenance
 from bench.question_set import FOLDER, HANDBOOK, ROOT, Item, load
 from bench.scores import Judged, Reply, halves, judge, percentiles, summarise, tuned
 from bench.tables import table, write_section
-from bot.app import App, open_app
+from bot.app import App, make_writer, open_app
 from bot.cli.knowledge import upload_handbook
-from bot.settings import Settings
-from rag_graph.contracts import Passage, Question, Turn
-from rag_graph.extractive import answer
+from bot.settings import Settings, load_settings
+from rag_graph.contracts import Material, Passage, Question, Turn, Writer
+from rag_graph.drafting import NO_ANSWER
+from rag_graph.models import ModelWriter
 from store.database import migrate
 from store.embedded import EmbeddedPostgres
 
-RESULT = ROOT / "bench/results/fifty.json"
+RESULTS = ROOT / "bench/results"
 PAGE = ROOT / "docs/benchmarks.md"
 WINDOW = SIZE * TOP  # characters, whatever a chain shows: what a prompt of the same length would hold
 READERS = ("everyone", "cli:bench")
@@ -65,12 +68,14 @@ def turns(item: Item) -> list[Turn]:
 # --- the old chain ----------------------------------------------------------------------------------------------
 
 
-def ask_old(chain: OldChain, item: Item) -> Reply:
-    """Retrieve with the pasted history, write from the four chunks, always answer."""
+async def ask_old(chain: OldChain, item: Item, writer: Writer) -> Reply:
+    """Retrieve with the pasted history, write from the four chunks, always answer; a model may say that it cannot."""
     started = time.perf_counter()
     found = chain.retrieve(item.text, item.history)
+    material = Material(tuple(_passages(found)))
+    written = await writer.draft(question(item, "old"), turns(item), "", material)
     # Ours says that it does not know where nothing can be quoted; this chain hands out its nearest chunk.
-    text = answer(item.text, _passages(found)) or f"{found.chunks[0].text} [1]"
+    text = written.text or f"{found.chunks[0].text} [1]"
     spent = (time.perf_counter() - started) * 1_000
     sources = tuple(chunk.source for chunk in found.chunks)
     marked = {int(number) for number in re.findall(r"\[(\d+)\]", text)}
@@ -79,10 +84,11 @@ def ask_old(chain: OldChain, item: Item) -> Reply:
         window="\n".join(chunk.text for chunk in found.chunks)[:WINDOW],
         cited=tuple(source for number, source in enumerate(sources, 1) if number in marked),
         text=text,
-        refused=False,
+        refused=NO_ANSWER in text,
         ms=spent,
         score=found.best,
         split={"embed": found.embed_ms, "search": found.search_ms},
+        tokens=written.tokens,
     )
 
 
@@ -121,15 +127,16 @@ def with_refusal(items: Sequence[Item], replies: Sequence[Reply]) -> tuple[float
         return judge(items[chosen[place]], replace(replies[chosen[place]], refused=refused)).right
 
     threshold = tuned([replies[place].score for place in chosen], right)
-    return threshold, [replace(reply, refused=reply.score < threshold) for reply in replies]
+    return threshold, [replace(reply, refused=reply.refused or reply.score < threshold) for reply in replies]
 
 
 # --- ours -------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def product() -> AsyncIterator[tuple[App, dict[str, Any]]]:
-    """The application over a new embedded database that holds the handbook, and how the upload went."""
+async def product(model: Mapping[str, Any]) -> AsyncIterator[tuple[App, dict[str, Any]]]:
+    """The application over a new embedded database that holds the handbook, and how the upload went. `model` are the
+    settings of a language model, if there is to be one."""
     with tempfile.TemporaryDirectory(prefix="signoff-bench-", ignore_cleanup_errors=True) as folder:
         home = Path(folder) / "home"
         Path(folder).chmod(0o755)  # started by root, the server runs as nobody, who must get in
@@ -137,7 +144,7 @@ async def product() -> AsyncIterator[tuple[App, dict[str, Any]]]:
         url = await asyncio.to_thread(server.start)
         try:
             await migrate(url)
-            async with open_app(Settings(home=home, config=home / "signoff.toml"), url) as app:
+            async with open_app(Settings(home=home, config=home / "signoff.toml", **model), url) as app:
                 started = time.perf_counter()
                 uploaded = await upload_handbook(app)
                 seconds = time.perf_counter() - started
@@ -168,33 +175,51 @@ async def ask_ours(app: App, item: Item, run: str) -> Reply:
         score=outcome.confidence,
         split=dict(outcome.timings),
         searched=outcome.searched,
+        tokens=outcome.tokens,
     )
+
+
+async def judged_by(writer: Writer, items: Sequence[Item], replies: Sequence[Reply]) -> list[Reply]:
+    """With what a model says of each answer to a question that the handbook answers, where there is a model."""
+    if not isinstance(writer, ModelWriter):
+        return list(replies)
+    told = []
+    for item, reply in zip(items, replies, strict=True):
+        right = None
+        if item.kind != "absent":
+            facts = "; ".join(group[0] for group in item.facts)
+            right = not reply.refused and await writer.judge(item.text, (facts,), reply.text)
+        told.append(replace(reply, told_right=right))
+    return told
 
 
 # --- the run ----------------------------------------------------------------------------------------------------
 
 
-async def run(rounds: int) -> dict[str, Any]:
-    """Everything that is written to fifty.json."""
+async def run(rounds: int, model: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that is written to fifty.json; `model` are the settings of a language model, if any."""
     items = load()
+    writer = make_writer(Settings(home=ROOT, config=ROOT / "signoff.toml", **model))
     systems: dict[str, list[Reply]] = {}
     extra: dict[str, Any] = {}
     latencies: dict[str, list[float]] = {}
     for name, separator in (("old", ""), ("old_paragraphs", "\n\n")):
         chain = OldChain(cut(read(HANDBOOK), separator))
-        asked = [[ask_old(chain, item) for item in items] for _ in range(rounds)]
-        systems[name] = asked[0]
+        asked = [[await ask_old(chain, item, writer) for item in items] for _ in range(rounds)]
+        systems[name] = await judged_by(writer, items, asked[0])
         latencies[name] = [reply.ms for replies in asked for reply in replies]
         extra[name] = {"chunks": len(chain.chunks)}
         refusing = f"{name}_threshold"
-        threshold, systems[refusing] = with_refusal(items, asked[0])
+        threshold, systems[refusing] = with_refusal(items, systems[name])
         latencies[refusing], extra[refusing] = latencies[name], {"threshold": round(threshold, 4)}
-    async with product() as (app, uploaded):
+    async with product(model) as (app, uploaded):
         asked = [[await ask_ours(app, item, f"r{number}") for item in items] for number in range(rounds)]
         limits = asdict(app.graphs.deps.limits)
         settings = app.settings.model_dump(mode="json", include={"search", "ingest"})
         embedder = app.admin.embedder.model
-    systems["ours"] = asked[0]
+    systems["ours"] = await judged_by(writer, items, asked[0])
+    if isinstance(writer, ModelWriter):
+        await writer.close()
     latencies["ours"] = [reply.ms for replies in asked for reply in replies]
     extra["ours"] = {
         **uploaded,
@@ -211,10 +236,11 @@ async def run(rounds: int) -> dict[str, Any]:
         "handbook": folder_digest(HANDBOOK),
         "questions": folder_digest(FOLDER),
         "rounds": rounds,
+        "model": model["llm"].model if model else None,
     }
     return {
         "set": "handbook",
-        **provenance(f"python -m bench.fifty --rounds {rounds}", config),
+        **provenance(f"python -m bench.fifty --rounds {rounds}{' --model' * bool(model)}", config),
         "systems": {
             name: {**extra[name], **_report(items, replies, latencies[name])}
             for name, replies in systems.items()
@@ -237,6 +263,10 @@ def _report(items: Sequence[Item], replies: Sequence[Reply], spent: Sequence[flo
     _, held_out = halves(items)
     return {
         **summarise(judged, spent),
+        "tokens": {
+            name: round(sum(reply.tokens.get(name, 0) for reply in replies) / len(replies), 1)
+            for name in ("prompt", "completion")
+        },
         "held_out": summarise([judged[place] for place in held_out], spent)["measures"],
         "questions": [_row(j, reply) for j, reply in zip(judged, replies, strict=True)],
     }
@@ -268,9 +298,15 @@ ROWS = {
     "all_documents_cited": "all needed documents cited",
     "only_right_documents_cited": "none but right documents cited",
     "answer_stated": "every fact stated in the answer",
+    "told_right": "right by the judge",
     "right_refusal": "right refusal (not in the handbook)",
     "false_refusal": "wrong refusal (in the handbook)",
     "right": "**right altogether**",
+}
+KINDS = {
+    "single": "of these, one fact",
+    "several": "of these, several facts",
+    "absent": "of these, not in the handbook",
 }
 
 
@@ -278,13 +314,15 @@ def _page(result: Mapping[str, Any]) -> str:
     systems = result["systems"]
     ours, machine = systems["ours"], result["machine"]
     held_out = ours["held_out"]["right"]["n"]
+    named = result["config"]["model"]
+    written = f"written and judged by {named}" if named else "no language model"
     commit = result["commit"][:7] + (" with changes" if result["modified"] else "")
     return "\n\n".join(
         [
             "## Fifty questions on the sample handbook",
             f"`{result['command']}`, {result['date'][:10]}, {machine['processor']}, {machine['cores']} cores, "
             f"Python {machine['python']}, commit {commit}, configuration `{result['config_hash']}`, "
-            "no language model. Every question with both replies is in `bench/results/fifty.json`; what counts as "
+            f"{written}. Every question with both replies is in `bench/results/`; what counts as "
             "right is in [the set's README](../bench/sets/handbook/README.md).",
             "The old chain cuts Markdown and PDF text at 500 characters with 50 overlap, keeps it in FAISS, takes the "
             "four nearest chunks to the history and the question as one text, and always answers. It has the same "
@@ -293,7 +331,10 @@ def _page(result: Mapping[str, Any]) -> str:
             f"for refusing ({systems['old_threshold']['threshold']:.3f} and "
             f"{systems['old_paragraphs_threshold']['threshold']:.3f}), tuned on every other question of each kind. "
             "Signoff runs with its defaults and without review rules.",
-            table(["all 50 questions", *COLUMNS.values()], _rows(systems, lambda s: s["measures"], _latency)),
+            table(
+                ["all 50 questions", *COLUMNS.values()],
+                _rows(systems, lambda s: {**s["measures"], **s["right_by_kind"]}, _latency, KINDS),
+            ),
             f"The {held_out} questions that no threshold was tuned on:",
             table(
                 [f"{held_out} held-out questions", *COLUMNS.values()], _rows(systems, lambda s: s["held_out"])
@@ -311,17 +352,27 @@ def _rows(
     systems: Mapping[str, Any],
     measures: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     last: Callable[[Mapping[str, Any]], list[list[str]]] = lambda systems: [],
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> list[list[str]]:
     def cell(name: str, measure: str) -> str:
         counted = measures(systems[name])[measure]
         return f"{counted['hits']}/{counted['n']} ({counted['share']:.0%})"
 
-    rows = [[label, *(cell(name, measure) for name in COLUMNS)] for measure, label in ROWS.items()]
+    rows = [
+        [label, *(cell(name, measure) for name in COLUMNS)]
+        for measure, label in {**ROWS, **more}.items()
+        if measures(systems["ours"])[measure]["n"]
+    ]
     return [*rows, *last(systems)]
 
 
 def _latency(systems: Mapping[str, Any]) -> list[list[str]]:
-    return [
+    tokens = [
+        [f"{name} tokens", *(f"{systems[system]['tokens'][name]:.0f}" for system in COLUMNS)]
+        for name in ("prompt", "completion")
+        if systems["ours"]["tokens"][name]
+    ]
+    return tokens + [
         [f"question to answer, {cut}, ms", *(f"{systems[name]['latency_ms'][cut]:.0f}" for name in COLUMNS)]
         for cut in ("p50", "p95")
     ]
@@ -332,10 +383,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each question is asked; default 3")
-    result = asyncio.run(run(parser.parse_args().rounds))
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    print(write_section(PAGE, "fifty", _page(result)))
+    parser.add_argument(
+        "--model", action="store_true", help="write and judge with the endpoint of SIGNOFF_LLM_*"
+    )
+    given = parser.parse_args()
+    settings = load_settings() if given.model else None
+    if settings is not None and settings.llm is None:
+        raise SystemExit("--model needs SIGNOFF_LLM_BASE_URL, SIGNOFF_LLM_API_KEY and SIGNOFF_LLM_MODEL.")
+    model = {"llm": settings.llm, "model": settings.model} if settings else {}
+    result = asyncio.run(run(given.rounds, model))
+    name = "fifty-model" if given.model else "fifty"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    print(write_section(PAGE, name, _page(result)))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ class Reply:
 
     `found` are the documents of the retrieved passages, best first; `window` is the first 2,000 characters of their
     text (as much as four chunks of 500, whatever a chain would show); `cited` are the documents that the answer
-    points to; `score` is what a refusal goes by: a cosine or a confidence.
+    points to; `score` is what a refusal goes by: a cosine or a confidence; `told_right` is what a model said of the
+    answer, None where none was asked.
     """
 
     found: tuple[str, ...]
@@ -27,6 +28,8 @@ class Reply:
     score: float
     split: Mapping[str, float] = field(default_factory=dict)
     searched: tuple[str, ...] = ()
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    told_right: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Judged:
     cited: bool | None = None
     cited_all: bool | None = None
     only_cited: bool | None = None
+    told_right: bool | None = None
 
 
 def judge(item: Item, reply: Reply) -> Judged:
@@ -61,6 +65,7 @@ def judge(item: Item, reply: Reply) -> Judged:
         cited=bool(cited & item.relevant),
         cited_all=covers(cited, item),
         only_cited=bool(cited) and cited <= item.relevant,
+        told_right=None if reply.told_right is None else reply.told_right and not reply.refused,
     )
 
 
@@ -78,6 +83,7 @@ MEASURES: Mapping[str, Callable[[Judged], bool | None]] = {
     "all_documents_cited": lambda j: j.cited_all,
     "only_right_documents_cited": lambda j: j.only_cited,
     "answer_stated": lambda j: j.right if j.kind != "absent" else None,
+    "told_right": lambda j: j.told_right,
     "right_refusal": lambda j: j.right if j.kind == "absent" else None,
     "false_refusal": lambda j: j.refused if j.kind != "absent" else None,
     "right": lambda j: j.right,

@@ -19,7 +19,7 @@ from bench.tables import table, write_section
 from store.database import migrate
 from store.embedded import EmbeddedPostgres
 from tests.emulators.slack.client import StandIn
-from tests.load.slack_latency import BUDGET, CHANNELS, CLICKS, QUESTIONS, TRANSPORTS, clicked
+from tests.load.slack_latency import BUDGET, CHANNELS, CLICKS, QUESTIONS, TRANSPORTS, clicked, hastened
 from tests.scenario.slack_team import slack_team
 
 RESULTS = ROOT / "bench" / "results" / "slack-latency.json"
@@ -54,7 +54,7 @@ async def measured(transport: str) -> dict[str, Any]:
         url = server.start()
         try:
             await migrate(url)
-            with StandIn() as stand_in:
+            with StandIn() as stand_in, hastened():
                 async with slack_team(stand_in, url, Path(folder), transport=transport) as team:
                     taken = await clicked(team)
         finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from bot import jobs
 from bot.admin import Admin
-from bot.ask import Afterwards, Asking, Bounds
+from bot.ask import Asking, Bounds, Onward
 from bot.by_hand import ByHand
 from bot.cards import Cards
 from bot.correcting import Correcting
@@ -158,8 +158,8 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         verifying = Verifying(store, cards, correcting, words, shelf=shelf, days=reviewed.verified_days)
         patience = Patience(store, deliverer, words, reviewed, Waiting(reviewed, settings.rules))
         sampling = Sampling(store, cards, verifying, correcting)
-        afterwards = Afterwards(verifying, patience, sampling)
-        asking = Asking(store, graphs, deliverer, cards, words, bounds, afterwards=afterwards)
+        onward = Onward(verifying, patience, sampling)
+        asking = Asking(store, graphs, deliverer, cards, words, bounds, onward=onward)
         closing.push_async_callback(asking.stops.close)
         deciders = Deciders(
             store.people,

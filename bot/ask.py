@@ -55,7 +55,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Afterwards:
+class Onward:
     """The use cases that go on where an answer, or a draft that waits, is."""
 
     verifying: Verifying
@@ -75,7 +75,7 @@ class Asking:
         words: Words,
         bounds: Bounds,
         *,
-        afterwards: Afterwards,
+        onward: Onward,
     ) -> None:
         self._store = store
         self._graphs = graphs
@@ -83,8 +83,8 @@ class Asking:
         self._cards = cards
         self._words = words
         self._bounds = bounds
-        self._verifying, self._patience = afterwards.verifying, afterwards.patience
-        self._sampling = afterwards.sampling
+        self._verifying, self._patience = onward.verifying, onward.patience
+        self._sampling = onward.sampling
         self.stops = Stops(store.changes, store.conversations)
 
     # --- at the door

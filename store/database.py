@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 PGVECTOR = (0, 8, 6)  # 0.8.2 overflows in parallel HNSW builds, 0.8.3 corrupts indexes on vacuum
 MIGRATION_LOCK = 0x5169_6E6F_6666  # "Signoff", any number that nobody else uses
 OPEN_SECONDS = 10.0
+LINE_SECONDS = 10.0  # the longest wait for one of the pool's connections
 IDLE_SECONDS = 1.0  # a connection that lay still longer is asked whether it stands
 CHECKPOINT_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 
@@ -104,8 +105,9 @@ SELECT (SELECT coalesce(sum(pg_column_size(t)), 0) FROM checkpoints AS t WHERE t
 
 
 class Database:
-    """The pools of one process. `url` is a Postgres URL, `pool_size` the connections of each of its two pools;
-    `direct_url` reaches the server itself where `url` leads to PgBouncer in transaction mode.
+    """The pools of one process. `url` is a Postgres URL, `pool_size` the connections for checkpoints, and half as many
+    again for statements; `direct_url` reaches the server itself where `url` leads to PgBouncer in transaction mode.
+    With the queue's and those that listen a process takes thirty at most.
 
     Open it inside the event loop that uses it. Nothing in here is held while a graph runs: four runs over a pool
     of four deadlocked when each kept a connection for its lock.
@@ -115,7 +117,11 @@ class Database:
         self.conninfo = connection_string(url)
         # For what lives as long as a session: LISTEN, session locks.
         self.direct = connection_string(direct_url or url)
-        self.engine: AsyncEngine = _engine(url, pool_size=pool_size, max_overflow=pool_size)
+        # No overflow: its connections are closed when they come back, and under load the server forked all the time. A
+        # line of more than ten seconds is better sent away: platforms repeat what was not taken within three.
+        self.engine: AsyncEngine = _engine(
+            url, pool_size=pool_size + pool_size // 2, max_overflow=0, pool_timeout=LINE_SECONDS
+        )
         _ask_the_idle(self.engine)
         self._checkpoints: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] = AsyncConnectionPool(
             self.conninfo,

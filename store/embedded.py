@@ -64,7 +64,7 @@ CONFIGURATION = """\
 listen_addresses = ''
 unix_socket_directories = '{run}'
 unix_socket_permissions = 0700
-max_connections = 100
+max_connections = 200
 shared_buffers = {buffers}MB
 maintenance_work_mem = 256MB
 # Parallel workers share memory through /dev/shm, 64 MB in a container: an index build died there.

@@ -134,7 +134,12 @@ class Inbox:
         nobody insists.
         Returns None when the message was accepted before. Raises `DatabaseUnavailable`: then do not acknowledge.
         """
-        self._queue.rush.arrived()
+        with self._queue.rush.entering():
+            return await self._accept(message, door, replaces, insist)
+
+    async def _accept(
+        self, message: NewQuestion, door: Door, replaces: str | None, insist: bool
+    ) -> Accepted | None:
         async with transaction(self._engine) as connection:
             if replaces is not None:
                 if await connection.scalar(text(FIRST), _parameters(message, door)) is None:

@@ -177,7 +177,8 @@ class QueueManager(manager.JobManager):
         await self._insist(RETRY, job, at=at, priority=priority, queue=queue, lock=lock)
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:
-        await asyncio.sleep(self.rush.pause())
+        if pause := self.rush.pause():
+            await asyncio.sleep(pause)
         self.fetching = True
         try:
             return await super().fetch_job(queues, worker_id)

@@ -35,7 +35,8 @@ Compare = Annotated[
     typer.Option(
         "--compare",
         metavar="A B",
-        help="Two of: a signoff.toml, a result stored with --json, or . for the settings in force.",
+        help="Two of: a signoff.toml, a result stored with --json, . for the settings in force, or, of eval answers, "
+        "old for the chain that most begin with.",
     ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many queries.")]
@@ -54,6 +55,7 @@ class Bench:
     settings: Settings
     embedder: "KeptEmbedder"
     limit: int | None = None
+    old: bool = False  # measure the chain to compare with (eval answers)
     rows: list[dict[str, Any]] = field(default_factory=list)  # for --csv
 
     def read(self, folder: Path, *, qrels: str = "qrels.tsv") -> "EvaluationSet":
@@ -169,6 +171,8 @@ async def answers(bench: Bench, folder: Path) -> "Sequence[Result]":
     """Whole answers: right by containment and by a judge model, citations, tokens and latency; --csv for people."""
     from rag_graph.contracts import Deps
     from rag_graph.evaluation.answering import answers as measured
+    from rag_graph.evaluation.answering import old_chain, our_chain
+    from rag_graph.evaluation.old_chain import OldChain
     from rag_graph.models import ModelWriter
     from rag_graph.policy import Rules
     from rag_graph.tools import builtin_registry
@@ -177,11 +181,15 @@ async def answers(bench: Bench, folder: Path) -> "Sequence[Result]":
     config = bench.config(
         model=bench.settings.llm.model if bench.settings.llm else "none", roles=bench.settings.model
     )
+    judge = writer.judge if isinstance(writer, ModelWriter) else None
     try:
-        async with bench.searchable(chosen) as (searcher, ids):
-            deps = Deps(searcher, writer, Rules.parse([]), limits(bench.settings), builtin_registry())
-            judge = writer.judge if isinstance(writer, ModelWriter) else None
-            results, rows = await measured(chosen, deps, ids, config, judge)
+        if bench.old:
+            chain = old_chain(await OldChain.of(chosen.rows, bench.embedder), writer)
+            results, rows = await measured(chosen, chain, config | {"chain": "old"}, judge)
+        else:
+            async with bench.searchable(chosen) as (searcher, ids):
+                deps = Deps(searcher, writer, Rules.parse([]), limits(bench.settings), builtin_registry())
+                results, rows = await measured(chosen, our_chain(deps, ids), config, judge)
     finally:
         if isinstance(writer, ModelWriter):
             await writer.close()
@@ -237,11 +245,10 @@ def evaluate(
     if what not in TABLE:
         raise CommandFailed(f"There is no evaluation {what!r}. There are: {', '.join(TABLE)}.")
 
+    options = _Options(home, vectors, limit)
+
     async def work() -> None:
-        told = [
-            (name, await _rows(what, sets, name, _Options(home, vectors, limit, written)))
-            for name in compare or (HERE,)
-        ]
+        told = [(name, await _rows(what, sets, name, options)) for name in compare or (HERE,)]
         if as_json:
             dump([{**row, "variant": name} if compare else row for name, rows in told for row in rows])
         elif compare:
@@ -249,6 +256,8 @@ def evaluate(
         else:
             _say(told[0][1])
             _draw(told[0][1])
+        if written is not None:
+            _write_csv(written, options.answers)
         if plotted is not None:
             _plot(plotted, told[0][1])
 
@@ -256,6 +265,7 @@ def evaluate(
 
 
 HERE = "."
+OLD = "old"
 
 
 @dataclass(frozen=True)
@@ -263,7 +273,7 @@ class _Options:
     home: Path | None
     vectors: Path | None
     limit: int | None
-    written: Path | None
+    answers: list[dict[str, Any]] = field(default_factory=list)  # of every variant, for --csv
 
 
 async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options) -> list[dict[str, Any]]:
@@ -272,18 +282,23 @@ async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options
         return _stored(Path(variant))
     from rag_graph.evaluation import SetUnusable
     from rag_graph.evaluation.vectors import KeptEmbedder
+    from store.embedding import EndpointEmbedder
 
-    settings = load_settings(options.home, config=None if variant == HERE else Path(variant))
+    if variant == OLD and what != "answers":
+        raise CommandFailed("The old chain is measured by `signoff eval answers` alone.")
+    settings = load_settings(options.home, config=None if variant in (HERE, OLD) else Path(variant))
     kept = options.vectors or settings.home / "evaluation-vectors.npz"
-    bench = Bench(settings, KeptEmbedder(make_embedder(settings), kept), options.limit)
+    embedder = make_embedder(settings)
+    bench = Bench(settings, KeptEmbedder(embedder, kept), options.limit, variant == OLD)
     try:
         rows = [result.to_json() for folder in sets for result in await TABLE[what](bench, folder)]
     except SetUnusable as error:
         raise CommandFailed(str(error)) from error
     finally:
         await bench.embedder.save()
-    if options.written is not None:
-        _write_csv(options.written, bench.rows)
+        if isinstance(embedder, EndpointEmbedder):
+            await embedder.close()
+    options.answers.extend({"variant": variant, **row} for row in bench.rows)
     return rows
 
 

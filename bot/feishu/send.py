@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,14 +16,13 @@ from bot.feishu.calls import CREATE, PATCH, REPLY, USER, Calls, Refused
 from bot.feishu.cards import review_card
 from bot.feishu.markdown import Json
 from bot.feishu.people import People
+from bot.feishu.progress import Posted, Streams
 from bot.feishu.render import card, cards, paragraphs, said
-from bot.feishu.stream import Entity, Stream
 from bot.messages import NotTaken, Platform, Progress, Reply, ResultUnknown
 from bot.settings import Feishu
 from bot.telling import Setting, people, place_of, question_of
 from bot.words import Words
 from store import Store
-from store.deliveries import DeliveryRow, NewDelivery
 
 log = structlog.get_logger(__name__)
 
@@ -38,24 +36,6 @@ NO_THREADS = frozenset({230071, 230072})
 NO_PLACE = frozenset({230002, 230006, 232009, 232011, 230013, 230035})
 TEXT_BYTES = 100_000  # of a text message's 150 KB
 POST_BYTES = 24_000
-
-
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """The message id of a delivery: its parts, the card entity that the first one shows ("" for none, "plain" where no
-    card could be shown), and what it is for."""
-
-    parts: tuple[str, ...]
-    card: str
-    purpose: str
-
-    def __str__(self) -> str:
-        return "|".join((",".join(self.parts), self.card, self.purpose))
-
-    @classmethod
-    def parse(cls, text: str) -> "Posted":
-        parts, entity, purpose = text.split("|", 2)
-        return cls(tuple(part for part in parts.split(",") if part), entity, purpose)
 
 
 class FeishuHouse:
@@ -74,13 +54,11 @@ class FeishuHouse:
         self.words = words
         # All houses: somebody who asked in Slack has a name on a card in Feishu.
         self.neighbours: Mapping[str, Platform] = {self.name: self}
-        self._store = store
-        self._streams: dict[str, Stream] = {}
+        self.streams = Streams(self.calls, words, store.deliveries, self.post)
         self._flat: set[str] = set()  # groups without topics
 
     async def close(self) -> None:
-        for running in list(self._streams.values()):
-            await running.finish()
+        await self.streams.close()
         await self.calls.close()
 
     # --- Platform
@@ -95,7 +73,7 @@ class FeishuHouse:
             raise NotTaken("external_chat")  # a draft is for nobody outside (invariant 3)
         if address.get("again") and time.time() - float(address.get("since") or 0) > UUID_SECONDS:
             raise ResultUnknown(purpose)
-        begun = await self._finished_stream(purpose)
+        begun = await self.streams.finished(purpose)
         shown = await self._rendered(purpose, address, reply)
         try:
             return str(await self._post_all(purpose, address, shown, begun))
@@ -113,30 +91,17 @@ class FeishuHouse:
         shown = await self._rendered(posted.purpose, address, reply)
         for number, (part, content) in enumerate(zip(posted.parts, shown, strict=False)):
             if posted.card and not number:
-                entity = await self._entity(posted.purpose.split(":")[1])
+                question = posted.purpose.split(":")[1]
+                entity = await self.streams.entity(question)
                 if entity is not None:
-                    await self._kept(entity, posted.purpose.split(":")[1]).replace(content)
+                    await self.streams.kept(entity, question).replace(content)
             else:
                 body = {"content": json.dumps(content, ensure_ascii=False)}
                 await self.calls(PATCH, {"message_id": part}, body=body, pace=f"message:{part}")
 
     async def progress(self, address: Mapping[str, Any], progress: Progress) -> None:
         """Show a step or a finished sentence. Never waits for Feishu, and loses what Feishu does not take."""
-        if progress.step == "stopped":
-            await self._stopped(progress.question_id, str(address.get("language") or "en"))
-            return
-        if not address.get("message") or address.get("asked_in"):
-            return  # asked in a group, answered directly: there is no place for it yet
-        running = self._streams.get(progress.question_id)
-        if running is None:
-            question = progress.question_id
-
-            async def open_card(content: Json) -> stream.Cards:
-                return await self._open_card(question, address, content)
-
-            running = Stream(self.calls, self.words, address, question, open_card)
-            self._streams[question] = running
-        running.tell(progress.step, progress.text)
+        await self.streams.tell(address, progress)
 
     # --- Directory
 
@@ -149,7 +114,7 @@ class FeishuHouse:
     # --- posting
 
     async def _post_all(
-        self, purpose: str, address: Mapping[str, Any], shown: list[Json], begun: "stream.Cards | None"
+        self, purpose: str, address: Mapping[str, Any], shown: list[Json], begun: stream.Cards | None
     ) -> Posted:
         parts: list[str] = []
         entity = ""
@@ -161,7 +126,7 @@ class FeishuHouse:
             parts.append(await self.post(f"{purpose}#{number}", address, "interactive", content))
         return Posted(tuple(parts), entity, purpose)
 
-    async def _filled(self, begun: "stream.Cards", content: Json) -> bool:
+    async def _filled(self, begun: stream.Cards, content: Json) -> bool:
         """Put the answer into the card that streaming began; False when that card takes nothing any more."""
         try:
             await begun.replace(content)
@@ -308,87 +273,6 @@ class FeishuHouse:
 
     async def shared(self, channel: str) -> bool:
         return await self.people.shared(channel)
-
-    # --- streams
-
-    async def _open_card(self, question: str, address: Mapping[str, Any], content: Json) -> "stream.Cards":
-        """The card that grows, as a delivery row as soon as it has an id: after a crash the answer fills it."""
-        entity = await self._entity(question)
-        if entity is not None:  # an earlier process began it
-            again = self._kept(entity, question)
-            await again.replace(content)
-            return again
-        card_id = await stream.create(self.calls, content)
-        shown = {"type": "card", "data": {"card_id": card_id}}
-        message = await self.post(f"stream:{question}:{card_id}", address, "interactive", shown)
-        entity = Entity(card_id, message, 0, stream.RESERVED)
-        row = await self._store.deliveries.put(
-            NewDelivery(
-                purpose=f"stream:{question}",
-                platform=self.name,
-                kind="stream",
-                address=dict(address),
-                content=_state(entity),
-                question_id=question,
-            )
-        )
-        await self._store.deliveries.sent(row.id, str(Posted((message,), card_id, row.purpose)))
-        return self._kept(entity, question)
-
-    def _kept(self, entity: Entity, question: str) -> "stream.Cards":
-        async def reserve(changed: Entity) -> None:
-            row = await self._stream_row(question)
-            if row is not None:
-                await self._store.deliveries.rewrite(row.id, _state(changed))
-
-        return stream.Cards(self.calls, entity, reserve)
-
-    async def _entity(self, question: str) -> Entity | None:
-        """The card that streaming began for this question, its sequence after all that may have been used."""
-        row = await self._stream_row(question)
-        if row is None or row.message_id is None:
-            return None
-        posted = Posted.parse(row.message_id)
-        used = int(row.content["meta"]["sequence"])
-        return Entity(posted.card, posted.parts[0], used, used)
-
-    async def _stream_row(self, question: str) -> DeliveryRow | None:
-        rows = await self._store.deliveries.for_question(question)
-        return next((row for row in rows if row.kind == "stream"), None)
-
-    async def _finished_stream(self, purpose: str) -> "stream.Cards | None":
-        """The card that streaming began for this question and nothing has filled yet."""
-        kind, _, rest = purpose.partition(":")
-        if kind not in ("answer", "held"):
-            return None
-        question = rest.split(":")[0]
-        running = self._streams.pop(question, None)
-        if running is not None:
-            begun = await running.finish()
-            if begun is not None:
-                return begun
-        entity = await self._entity(question)
-        if entity is None:
-            return None
-        rows = await self._store.deliveries.for_question(question)
-        taken = any(r.kind != "stream" and r.message_id and entity.message_id in r.message_id for r in rows)
-        return None if taken else self._kept(entity, question)
-
-    async def _stopped(self, question: str, language: str) -> None:
-        """Taken back: the card says so, and grows no more."""
-        running = self._streams.pop(question, None)
-        begun = await running.finish() if running is not None else None
-        if begun is not None:
-            text = self.words(language, "chat.withdrawn")
-            try:
-                await begun.replace(card(said(text), text))
-            except (NotTaken, OSError) as error:
-                log.info("stream.left", error=str(error))
-
-
-def _state(entity: Entity) -> dict[str, Any]:
-    """A stream's row keeps how far its sequence may have gone."""
-    return Reply("notice", "", "en", meta={"sequence": entity.limit}).to_json()
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """The streams of a process by question, and what is left of those of a process that died."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,12 +12,13 @@ from bot.slack.posted import Posted
 from bot.slack.render import Message, first_sentence, said
 from bot.slack.stream import STOP, Stream
 from bot.words import Words
-from store.deliveries import Deliveries, NewDelivery
+from store.deliveries import Deliveries, DeliveryRow, NewDelivery
 
 log = structlog.get_logger(__name__)
 
 FILLING = ("answer", "held")  # purposes whose message the stream already is
 LOOK_BACK = 200  # messages of a thread that are looked through
+NEW = 3.0  # seconds; an older row is that of another process, whose work is found undone after six at the earliest
 
 
 class Streams:
@@ -25,6 +27,7 @@ class Streams:
     def __init__(self, calls: Calls, words: Words, deliveries: Deliveries) -> None:
         self._calls, self._words, self._deliveries = calls, words, deliveries
         self._running: dict[str, Stream] = {}
+        self._inherited: set[str] = set()  # questions for which another process began a stream before
 
     async def close(self) -> None:
         for stream in list(self._running.values()):
@@ -52,21 +55,23 @@ class Streams:
             return []
         question_id = rest.split(":")[0]
         stream = self._running.pop(question_id, None)
-        if stream is not None and (parts := await stream.finish()):
-            return parts
+        own = await stream.finish() if stream is not None else []
+        if own and question_id not in self._inherited:
+            return own
+        self._inherited.discard(question_id)
         rows = await self._deliveries.for_question(question_id)
         begun = next((row for row in rows if row.kind == "stream"), None)
         if begun is None:
-            return []
-        parts = list(Posted.parse(begun.message_id).parts) if begun.message_id else []
-        if not parts:
-            return await self._left(begun.address, question_id)
+            return own
+        known = list(dict.fromkeys([*_parts(begun), *own]))
+        if own or not known:
+            # Another process began a message for it and was killed, or lost the database, before that was stored.
+            known = list(dict.fromkeys([*known, *await self._left(begun.address, question_id)]))
         filled = [row.message_id for row in rows if row.message_id and row.kind != "stream"]
-        return [] if any(parts[0] in message for message in filled) else parts
+        return [part for part in known if not any(part in message for message in filled)]
 
     async def _left(self, address: Mapping[str, Any], question_id: str) -> list[str]:
-        """The messages of a stream whose ts were never stored, by their button: their process was killed, or lost the
-        database, just then."""
+        """The messages in its thread that still have the button to stop this question."""
         try:
             thread = await self._calls(
                 self._calls.client.conversations_replies,
@@ -116,12 +121,17 @@ class Streams:
                     question_id=question_id,
                 )
             )
+            if not parts and (row.message_id or time.time() - row.created_at.timestamp() > NEW):
+                self._inherited.add(question_id)
             if parts:
-                await self._deliveries.sent(
-                    row.id, str(Posted(str(address["channel"]), tuple(parts), purpose))
-                )
+                together = tuple(dict.fromkeys([*_parts(row), *parts]))
+                await self._deliveries.sent(row.id, str(Posted(str(address["channel"]), together, purpose)))
 
         return record
+
+
+def _parts(row: DeliveryRow) -> tuple[str, ...]:
+    return Posted.parse(row.message_id).parts if row.message_id else ()
 
 
 def _stopped_by(message: Mapping[str, Any]) -> list[str]:

@@ -3,31 +3,33 @@
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rag_graph.contracts import Deps, Draft, Question
+from rag_graph.contracts import Deps, Draft, Question, Turn, Writer
+from rag_graph.drafting import NO_ANSWER
 from rag_graph.evaluation.datasets import EvaluationSet, SetUnusable, turns_of
+from rag_graph.evaluation.old_chain import Answered, OldChain
 from rag_graph.evaluation.results import Result, percentiles, share
 from rag_graph.graph import build_question_graph
 from rag_graph.state import initial
 from store.text import language, normalise
 
-__all__ = ["Judge", "answers", "contains"]
+__all__ = ["Chain", "Judge", "answers", "contains", "old_chain", "our_chain"]
 
 Query = Mapping[str, Any]
+UNANSWERABLE = ("unanswerable", "absent")  # types of questions that the corpus does not answer
 #: Is `answer` right, given the question and the accepted answers? By another model, or by a person.
 Judge = Callable[[str, tuple[str, ...], str], Awaitable[bool]]
+#: What answers a question after the turns before it, for those readers.
+Chain = Callable[[Question, list[Turn]], Awaitable[Answered]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     query: Query
-    draft: Draft
-    searched: tuple[str, ...]
+    told: Answered
     gold: frozenset[str]
-    cited: frozenset[str]
-    tokens: Mapping[str, int]
     ms: float
     contained: bool
     judged: bool | None
@@ -44,10 +46,38 @@ def _plain(text: str) -> str:
     return re.sub(r"[\s\W]+", "", re.sub(r"\[\d+\]", "", normalise(text)))
 
 
+def our_chain(deps: Deps, ids: Mapping[int, str]) -> Chain:
+    """The question graph; `ids` are the rows' by chunk id."""
+    graph = build_question_graph()
+
+    async def answer(question: Question, turns: list[Turn]) -> Answered:
+        state = await graph.ainvoke(initial(question, (turns, "")), context=deps)
+        draft, notes, found = Draft.from_json(state["answer"]), state["notes"], state["retrieved_docs"]
+        return Answered(
+            draft,
+            tuple(notes.get("queries", ())),
+            ids[found[0]["id"]] if found else "",
+            frozenset(ids[citation.passage_id] for citation in draft.citations),
+            notes.get("tokens", {}),
+        )
+
+    return answer
+
+
+def old_chain(chain: OldChain, writer: Writer) -> Chain:
+    """The chain to compare with. It always answers; where its model says NO_ANSWER, that counts as declined."""
+
+    async def answer(question: Question, turns: list[Turn]) -> Answered:
+        told = await chain.answer(question, turns, question.principals, writer)
+        refused = NO_ANSWER in told.draft.text
+        return replace(told, draft=Draft("", "declined"), cited=frozenset()) if refused else told
+
+    return answer
+
+
 async def answers(
     chosen: EvaluationSet,
-    deps: Deps,
-    ids: Mapping[int, str],
+    chain: Chain,
     config: Mapping[str, Any],
     judge: Judge | None = None,
 ) -> tuple[list[Result], list[dict[str, Any]]]:
@@ -58,11 +88,14 @@ async def answers(
     precision is the share of cited documents that are gold, recall that of gold ones cited, both over what was
     answered.
     """
-    asked = [query for query in chosen.queries if query.get("answer") or query.get("rejected")]
-    if not asked:
+    asked = [
+        query
+        for query in chosen.queries
+        if query.get("answer") or query.get("rejected") or query.get("type") in UNANSWERABLE
+    ]
+    if not any(query.get("answer") or query.get("rejected") for query in asked):
         raise SetUnusable(f"{chosen.name} has no answers to compare with.")
-    graph = build_question_graph()
-    rows = [await _answered(query, chosen, deps, ids, graph, judge) for query in asked]
+    rows = [await _answered(query, chosen, chain, judge) for query in asked]
     kinds = sorted({str(row.query.get("type", "")) for row in rows})
     parts = {
         "": rows,
@@ -79,53 +112,45 @@ async def answers(
     return results, [_told(row) for row in rows]
 
 
-async def _answered(
-    query: Query, chosen: EvaluationSet, deps: Deps, ids: Mapping[int, str], graph: Any, judge: Judge | None
-) -> _Row:
+async def _answered(query: Query, chosen: EvaluationSet, chain: Chain, judge: Judge | None) -> _Row:
     readers = (f"lang:{query['lang']}",) if query.get("lang") else ("everyone",)
     question = Question(
         str(query["id"]), "evaluation", query["text"], language(query["text"]), "evaluation", readers
     )
-    history = (turns_of(query.get("history", ())), "")
     began = time.perf_counter()
-    state = await graph.ainvoke(initial(question, history), context=deps)
+    told = await chain(question, turns_of(query.get("history", ())))
     ms = 1_000 * (time.perf_counter() - began)
-    draft = Draft.from_json(state["answer"])
-    accepted = tuple(query.get("answer") or ())
-    answerable = query.get("type") != "unanswerable"
-    repeated = contains(draft.text, tuple(query.get("rejected") or ()))
-    contained = _right(draft, accepted, repeated=repeated) if answerable else draft.kind == "declined"
+    accepted, declined = tuple(query.get("answer") or ()), told.draft.kind == "declined"
+    answerable = query.get("type") not in UNANSWERABLE
+    repeated = contains(told.draft.text, tuple(query.get("rejected") or ()))
+    right = contains(told.draft.text, accepted) if accepted else not repeated
     judged = None
     if judge is not None and answerable and accepted:
-        judged = draft.kind != "declined" and await judge(query["text"], accepted, draft.text)
+        judged = not declined and await judge(query["text"], accepted, told.draft.text)
     return _Row(
         query,
-        draft,
-        tuple(state["notes"].get("queries", ())),
+        told,
         frozenset(chosen.relevant.get(query["id"], ())),
-        frozenset(ids[citation.passage_id] for citation in draft.citations),
-        state["notes"].get("tokens", {}),
         ms,
-        contained,
+        right if answerable else declined,
         judged,
         repeated,
     )
 
 
-def _right(draft: Draft, accepted: tuple[str, ...], *, repeated: bool) -> bool:
-    return contains(draft.text, accepted) if accepted else not repeated
-
-
 def _figures(rows: list[_Row]) -> dict[str, float]:
-    answered = [row for row in rows if row.draft.kind not in ("declined", "clarify")]
-    cited = [row for row in answered if row.gold and row.cited]
+    answered = [row for row in rows if row.told.draft.kind not in ("declined", "clarify")]
+    cited = [row for row in answered if row.gold and row.told.cited]
     figures = {
         "right by containment": share([row.contained for row in rows]),
+        "first hit": share([row.told.first in row.gold for row in rows if row.gold]),
         "answered": round(len(answered) / len(rows), 4),
-        "citation precision": _mean([len(row.cited & row.gold) / len(row.cited) for row in cited]),
-        "citation recall": _mean([len(row.cited & row.gold) / len(row.gold) for row in answered if row.gold]),
-        "prompt tokens": _mean([row.tokens.get("prompt", 0) for row in rows]),
-        "completion tokens": _mean([row.tokens.get("completion", 0) for row in rows]),
+        "citation precision": _mean([len(row.told.cited & row.gold) / len(row.told.cited) for row in cited]),
+        "citation recall": _mean(
+            [len(row.told.cited & row.gold) / len(row.gold) for row in answered if row.gold]
+        ),
+        "prompt tokens": _mean([row.told.tokens.get("prompt", 0) for row in rows]),
+        "completion tokens": _mean([row.told.tokens.get("completion", 0) for row in rows]),
     }
     refused = [row for row in rows if row.query.get("rejected")]
     if refused:
@@ -145,10 +170,10 @@ def _told(row: _Row) -> dict[str, Any]:
         "id": row.query["id"],
         "question": row.query["text"],
         "accepted": " | ".join(row.query.get("answer") or ()),
-        "answer": row.draft.text,
-        "kind": row.draft.kind,
-        "searched": " | ".join(row.searched),
-        "cited": " ".join(sorted(row.cited)),
+        "answer": row.told.draft.text,
+        "kind": row.told.draft.kind,
+        "searched": " | ".join(row.told.searched),
+        "cited": " ".join(sorted(row.told.cited)),
         "gold": " ".join(sorted(row.gold)),
         "contains": row.contained,
         "judge": "" if row.judged is None else row.judged,

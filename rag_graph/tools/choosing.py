@@ -75,23 +75,29 @@ MOST: Final = 4  # numbers or names in a question: more say no more
 def features(question: str, card: Card, cosine: float, others: Sequence[float]) -> dict[str, float]:
     """What tells a question that `card` can answer from one that it cannot.
 
-    `z` and `lead`: its cosine against those of `others`, tools of all kinds · `share`, `params`: of the question's
-    words, those in its description, and in its parameters besides · `missing`, `lacking`, `complete`, `named`: of the
-    words of its name, those the question lacks or has · `numbers`, `names`: in the question · `no_number`,
-    `no_names`: fewer than the call requires · `required` parameters · `asks`: begins with a question word.
+    `z`, `lead` and `behind`: its cosine against those of `others`, tools of all kinds · `share`, `params`: of the
+    question's words, those in its description, and in its parameters besides · `covered`: of its description's words,
+    those in the question · `allowed`: a word of a value that a parameter allows is in the question · `missing`,
+    `lacking`, `complete`, `named`: of the words of its name, those the question lacks or has · `numbers`, `names`: in
+    the question · `no_number`, `no_names`: fewer than the call requires · `required` parameters · `asks`: begins with a
+    question word.
     """
     asked = set(content(question))
     name, words = set(content(spoken(card.name))), set(content(card.text))
     properties = card.parameters.get("properties", {})
     required = [properties.get(key, {}) for key in card.parameters.get("required", ())]
     described = " ".join(f"{spoken(key)} {told.get('description', '')}" for key, told in properties.items())
+    allowed = [value for told in properties.values() for value in told.get("enum") or ()]
     numbers, names = len(_NUMBER.findall(question)), len(_NAMED.findall(question))
     of = max(1, len(asked))
     return {
         "z": (cosine - fmean(others)) / (pstdev(others) or 1.0),
         "lead": cosine - fmean(sorted(others)[-3:]),
+        "behind": sum(other > cosine for other in others) / len(others),
         "share": len(asked & words) / of,
         "params": len(asked & (words | set(content(described)))) / of,
+        "covered": len(asked & words) / max(1, len(words)),
+        "allowed": float(any(asked & set(content(str(value))) for value in allowed)),
         "missing": len(name - asked) / max(1, len(name)),
         "lacking": float(len(name - asked)),
         "complete": float(name <= asked),

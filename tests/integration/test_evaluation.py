@@ -2,8 +2,9 @@
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,11 +13,14 @@ from typer.testing import CliRunner
 from bot.cli import cli
 from bot.cli.session import CommandFailed
 from rag_graph.evaluation import EvaluationSet, ReadyEmbedder, Result, SetUnusable, load
+from rag_graph.evaluation.old_chain import windows
 from rag_graph.evaluation.tools import choosing
 from rag_graph.evaluation.vectors import KeptEmbedder
 from store.scratch import Row, fill, scratch
 from store.search import Searcher
 from tests.embedder import HashEmbedder
+from tests.emulators.openai import MODEL, OpenAIServer, Say, Scripted
+from tests.emulators.openai_script import content, parrot
 
 CORPUS = [
     {"id": "leave-0-40", "title": "年假制度", "text": "年休假为五天，须提前三天申请。"},
@@ -177,6 +181,76 @@ def test_eval_answers_judges_whole_answers(
     told = list(csv.DictReader(out.read_text(encoding="utf-8-sig").splitlines()))
     assert [row["id"] for row in told] == ["a1", "a2"]
     assert {row["right"] for row in told} == {""}
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    """A model and an embedding model on loopback. As a judge it finds right whatever speaks of 120."""
+
+    def answer(body: Mapping[str, Any]) -> Scripted:
+        prompt = "\n".join(content(message) for message in body["messages"])
+        if "RIGHT" in prompt:
+            return Say("RIGHT" if "一百二十" in prompt.rpartition("答案：")[2] else "WRONG")
+        return parrot(body)
+
+    with OpenAIServer(default=answer) as server:
+        for part in ("LLM", "EMBEDDING"):
+            monkeypatch.setenv(f"SIGNOFF_{part}_BASE_URL", server.base_url)
+            monkeypatch.setenv(f"SIGNOFF_{part}_API_KEY", server.key)
+        monkeypatch.setenv("SIGNOFF_LLM_MODEL", MODEL)
+        monkeypatch.setenv("SIGNOFF_EMBEDDING_MODEL", "emulated-embedding")
+        yield server
+
+
+def test_eval_answers_sets_the_old_chain_beside_ours(
+    signoff: Callable[..., object], endpoint: OpenAIServer, folder: Path, tmp_path: Path
+) -> None:
+    """Both are written and judged by the configured endpoint, each type apart; the old chain declines nothing."""
+    (folder / "queries.jsonl").write_text(lines(ANSWERED), encoding="utf-8")
+    (folder / "qrels.tsv").write_text("a1\ttravel\t1\n", encoding="utf-8")
+    out = tmp_path / "answers.csv"
+    rows = signoff("answers", str(folder), "--compare", "old", ".", "--csv", str(out))
+    assert isinstance(rows, list)
+    figures = {(row["variant"], row["set"]): row["metrics"] for row in rows}
+    assert set(figures) == {
+        (v, s) for v in ("old", ".") for s in ("small", "small answerable", "small unanswerable")
+    }
+    for variant in ("old", "."):
+        answered = figures[variant, "small answerable"]
+        assert answered["right by the judge"] == answered["right by containment"]
+        assert answered["prompt tokens"] > 0
+        assert 0 <= answered["first hit"] <= 1
+    assert figures["old", "small unanswerable"]["right by containment"] == 0
+    assert [row["variant"] for row in csv.DictReader(out.read_text(encoding="utf-8-sig").splitlines())] == [
+        "old",
+        "old",
+        ".",
+        ".",
+    ]
+    judged = [prompt for prompt in endpoint.prompts() if "RIGHT" in prompt]
+    assert 1 <= len(judged) <= 2  # the answerable question of each chain; none for what was declined
+
+
+def test_the_old_chain_is_for_answers_alone(signoff: Callable[..., object], folder: Path) -> None:
+    """Asked of another part it is refused by name."""
+    with pytest.raises(CommandFailed, match="eval answers"):
+        signoff("rewrite", str(folder), "--compare", "old", ".")
+
+
+def test_the_old_chain_needs_vectors(signoff: Callable[..., object], folder: Path) -> None:
+    """It has no keywords to fall back on, and says so."""
+    (folder / "queries.jsonl").write_text(lines(ANSWERED), encoding="utf-8")
+    with pytest.raises(CommandFailed, match="embedding model"):
+        signoff("answers", str(folder), "--compare", "old", ".")
+
+
+def test_windows_are_cut_by_character() -> None:
+    """Five hundred characters each, fifty shared with the next; a short text is one window."""
+    text = "".join(chr(0x4E00 + number) for number in range(1_200))
+    made = windows(text)
+    assert [len(window) for window in made] == [500, 500, 300]
+    assert made[0][-50:] == made[1][:50]
+    assert windows("") == [""]
 
 
 def test_eval_context_compares_at_equal_tokens(signoff: Callable[..., object], folder: Path) -> None:

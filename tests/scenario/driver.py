@@ -5,7 +5,8 @@ A platform brings a `Driver` (`slack_driver.py`, `feishu_team.py`) and its trans
 People: ada and lin ask, rena and rolf review, adam administers, gus is a guest, eve is of another organisation.
 Places: general (all of them but rolf and eve), hr (private: ada, lin), review (private: rena, rolf), direct (the
 person's own messages with the bot).
-Buttons: approve, edit, reject, claim, release, pass_on, open, passage:1, helpful, unhelpful, person, stop, share, again.
+Buttons: approve, edit, reject, claim, release, pass_on, open, passage:1, helpful, unhelpful, person, stop, share,
+again.
 """
 
 import asyncio

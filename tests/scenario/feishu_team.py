@@ -226,9 +226,7 @@ async def emptied(team: Team) -> None:
     team.house.people.known.forget()
     for kept in (team.house._flat, team.listener._topics):
         kept.clear()
-    for running in list(team.house._streams.values()):
-        await running.finish()
-    team.house._streams.clear()
+    await team.house.streams.close()
     team.listener.clicks._noted = False
     await team.feishu.do("empty")
 

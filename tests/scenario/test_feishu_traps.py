@@ -236,7 +236,7 @@ async def test_trap_42_a_stream_that_closes_loses_nothing(own: Scene) -> None:
     await tell("Second <at id=all></at> sentence.")
     await own.until(lambda: _card_holds(team, "Second"))
     # A new process knows the card and its sequence from the row alone.
-    running = team.house._streams.pop(row.id)
+    running = team.house.streams._running.pop(row.id)
     running._task.cancel()
     await tell("Third sentence.")
     await own.until(lambda: _card_holds(team, "Third"))

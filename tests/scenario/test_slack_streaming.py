@@ -12,7 +12,8 @@ import pytest
 from pydantic import SecretStr
 
 from bot.app import Parts
-from bot.slack import stream
+from bot.messages import Progress
+from bot.slack import progress, stream
 from bot.slack.progress import Streams
 from rag_graph.models import ModelSettings, ModelWriter
 from store.deliveries import Deliveries, DeliveryRow
@@ -150,6 +151,32 @@ async def test_another_process_finds_a_stream_whose_message_was_never_stored(
         await team.ended(LEAVE)
         await team.quiet()
         assert await other.finished(f"answer:{question.id}") == []  # it is the answer now
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_what_a_killed_process_had_begun_is_filled_or_taken_away(
+    spare: StandIn, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    """Another process streams the answer anew, in a message of its own: both are found, so that one becomes the answer
+    and the other goes, whether or not the dead process came to store its message. Found by killing under load."""
+    monkeypatch.setattr(stream, "BEGIN_AFTER", 60.0)
+    monkeypatch.setattr(progress, "NEW", 0.5)
+    async with slack_team(spare, database_url, tmp_path, rules=()) as team:
+        ts = await team.asked(LEAVE)
+        question, answer = await team.question(LEAVE), await team.answers("C0GEN", ts)
+        monkeypatch.setattr(stream, "BEGIN_AFTER", 0.0)
+        kept: Any = team.app.store.deliveries
+        first: Any = kept if stored else Forgetful(kept)
+        for deliveries in (first, kept):
+            process = Streams(team.house.calls, team.app.words, deliveries)
+            step = Progress(question.id, question.conversation_id, "retrieve")
+            await process.tell(question.address, step)
+            await asyncio.sleep(1.0)
+        begun = set(await process.finished(f"answer:{question.id}"))
+        shown = {message["ts"] for message in await team.answers("C0GEN", ts)} - {answer[0]["ts"]}
+        assert begun == shown
+        assert len(begun) == 2
+        await process.remove("C0GEN", sorted(begun))
 
 
 @pytest.mark.parametrize("transport", ["socket", "http"])

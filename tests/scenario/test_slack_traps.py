@@ -231,7 +231,7 @@ async def test_trap_15(spare: StandIn, database_url: str, tmp_path: Path) -> Non
 
 async def test_trap_16(team: Team) -> None:
     """unstructured-ingest#707: the token follows no redirect and goes to no other server."""
-    await uploaded(team, "a.md", b"# A", "did not hand over", changed={"redirect": "https://evil.example/a"})
+    await uploaded(team, "a.md", b"# A", "could not fetch", changed={"redirect": "https://evil.example/a"})
     before = len(await team.slack.calls("(download)"))
     await uploaded(team, "b.md", b"# B", "kept outside Slack", external="https://evil.example/b.md")
     assert len(await team.slack.calls("(download)")) == before
@@ -451,11 +451,11 @@ async def test_trap_28(team: Team) -> None:
 async def test_where_nobody_knows_who_reads_nothing_is_answered(
     spare: StandIn, database_url: str, tmp_path: Path
 ) -> None:
-    """A group conversation that the app may not look at is refused with a sentence, before anything is stored."""
-    async with slack_team(spare, database_url, tmp_path, queues=()) as team:
-        await team.slack.do("channel", id="G0FEW", kind="mpim", add=["U0BOT", "U0ADA", "U0LIN"])
-        await team.slack.say("U0ADA", "G0FEW", f"{BOT} {LEAVE}")
-        await team.slack.until_seen("U0ADA", "G0FEW", "who reads this conversation")
+    """A group conversation that the app may not look at (the minimal manifest) is refused with a sentence, before
+    anything is stored."""
+    async with slack_team(spare, database_url, tmp_path, queues=(), manifest="slack-minimal.yaml") as team:
+        await team.slack.say("U0ADA", "G0TRIO", f"{BOT} {LEAVE}")
+        await team.slack.until_seen("U0ADA", "G0TRIO", "who reads this conversation")
         assert await team.app.store.conversations.list("slack") == []
 
 

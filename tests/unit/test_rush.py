@@ -1,51 +1,28 @@
-"""The worker steps back while messages pour in, for a while."""
+"""The worker steps back while messages stand at the door."""
 
-from store.rush import LONGEST, MANY, PAUSE, Rush
+from contextlib import ExitStack, suppress
 
-
-class Clock:
-    def __init__(self) -> None:
-        self.at = 100.0
-
-    def __call__(self) -> float:
-        return self.at
+from store.rush import MANY, PAUSE, Rush
 
 
 def test_a_few_messages_are_no_rush() -> None:
-    """Three in a second, for as long as one likes, hold up nothing."""
-    clock = Clock()
-    rush = Rush(clock)
-    for _ in range(100):
-        rush.arrived()
-        clock.at += 0.34
-        assert rush.pause() == 0.0
+    """One after the other, or a few at once, hold up nothing."""
+    rush = Rush()
+    for _ in range(3 * MANY):
+        with rush.entering():
+            assert rush.pause() == 0.0
 
 
-def test_many_are_one_until_they_stop() -> None:
-    """Ten within a second slow the worker down; a second after the last of them it is as before."""
-    clock = Clock()
-    rush = Rush(clock)
-    for _ in range(MANY):
-        rush.arrived()
-        clock.at += 0.05
-    assert rush.pause() == PAUSE
-    clock.at += 1.0
-    assert rush.pause() == 0.0
-
-
-def test_a_rush_that_lasts_is_none() -> None:
-    """After fifteen seconds answers wait no longer, and only a second's quiet makes another rush of what follows."""
-    clock = Clock()
-    rush = Rush(clock)
-    paused = []
-    for _ in range(int(2 * LONGEST / 0.05)):
-        rush.arrived()
-        clock.at += 0.05
-        paused.append(rush.pause() > 0)
-    assert paused[MANY + 1]
-    assert not paused[-1]
-    clock.at += 1.0
+def test_many_at_once_are_one_until_they_are_in() -> None:
+    """The worker is slowed down, never stopped, and only for as long as they wait; one that could not be stored has
+    left the door too."""
+    rush = Rush()
+    with ExitStack() as door:
+        for _ in range(MANY):
+            door.enter_context(rush.entering())
+        assert rush.pause() == PAUSE
     assert rush.pause() == 0.0
     for _ in range(MANY):
-        rush.arrived()
-    assert rush.pause() == PAUSE
+        with suppress(RuntimeError), rush.entering():
+            raise RuntimeError
+    assert rush.pause() == 0.0
