@@ -42,6 +42,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	touch $@
 
 bench-retrieval: $(VENV)/.bench .venv-peers/.done
+	$(BIN)/python -m bench.retrieval speed
 	$(BIN)/python -m bench.retrieval
 
 bench-search-scale: $(VENV)/.bench

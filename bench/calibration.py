@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 
 from bench.corpus import PublicSet
+from rag_graph.evaluation.logistic import Array, apart, auroc, held_out, logistic
 from store.search import Searcher
-
-Array = np.ndarray[Any, Any]
 
 # Both lines of a question's way, retry_below and abstain_below, stand at .6: that is where 95 of 100 answerable
 # questions are above.
 THRESHOLD = 0.6
 COVERED = 0.95
 FOLDS = 5
-RIDGE = 3.0
 
 SAME = (
-    *("similarity", "margin", "bm25", "lead", "coverage", "agreement"),
+    *("similarity", "margin", "bm25", "lead", "coverage", "sentence", "agreement"),
     *("ahead", "lacking", "held", "words"),
 )
 KEYWORDS = ("bm25", "lead", "coverage")
@@ -88,21 +86,20 @@ def fitted(same_language: Sequence[Sample], other_language: Sequence[Sample]) ->
 
 
 def _by_language(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A model for each language of the question, fitted as one: Chinese differs from English by weights of its own,
-    which the ridge keeps small. Both fitted apart were worse where there are few questions (English: 409)."""
+    """A model for each language of the question, fitted as one."""
     chinese = np.array([sample.language == "zh" for sample in samples])
     values = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples])
     centre, spread = values.mean(axis=0), values.std(axis=0)
     scaled = (values - centre) / spread
-    inputs = np.column_stack([scaled, scaled * chinese[:, None], chinese])
+    inputs = apart(scaled, chinese)
     answerable = np.array([sample.answerable for sample in samples])
-    held_out = _held_out(inputs, answerable, _folds(samples))
-    weights = _logistic(inputs, answerable)
+    seen_by_others = held_out(inputs, answerable, _folds(samples))
+    weights = logistic(inputs, answerable)
     at_threshold = float(np.log(THRESHOLD / (1 - THRESHOLD)))
     models = {}
     for language, own in (("zh", True), ("en", False)):
         asked = chinese == own
-        line = float(np.quantile(held_out[answerable & asked], 1 - COVERED))
+        line = float(np.quantile(seen_by_others[answerable & asked], 1 - COVERED))
         of_language = weights[1 : len(names) + 1] + own * weights[len(names) + 1 : -1]
         raw = of_language / spread
         intercept = weights[0] + own * weights[-1] - raw @ centre - line + at_threshold
@@ -110,22 +107,13 @@ def _by_language(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, d
             "intercept": round(float(intercept), 5),
             "weights": {name: round(float(w), 5) for name, w in zip(names, raw, strict=True)},
             "n": int(asked.sum()),
-            "validated": _validated(held_out - line, answerable, asked),
+            "validated": _validated(seen_by_others - line, answerable, asked),
         }
     return models
 
 
 def _folds(samples: Sequence[Sample]) -> Array:
     return np.array([int(hashlib.md5(s.passage.encode()).hexdigest(), 16) % FOLDS for s in samples])
-
-
-def _held_out(inputs: Array, answerable: Array, folds: Array) -> Array:
-    """Logits of each sample by a model that saw none of its passage."""
-    held_out = np.zeros(len(inputs))
-    for fold in range(FOLDS):
-        weights = _logistic(inputs[folds != fold], answerable[folds != fold])
-        held_out[folds == fold] = _logits(inputs[folds == fold], weights)
-    return held_out
 
 
 def _model(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Any]:
@@ -135,11 +123,11 @@ def _model(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Any]:
     chinese = np.array([sample.language == "zh" for sample in samples])
     centre, spread = values.mean(axis=0), values.std(axis=0)
     inputs = np.column_stack([(values - centre) / spread, chinese])
-    held_out = _held_out(inputs, answerable, _folds(samples))
-    weights = _logistic(inputs, answerable)
+    seen_by_others = held_out(inputs, answerable, _folds(samples))
+    weights = logistic(inputs, answerable)
     # The line of each language, so that its answerable questions are covered alike.
     line = {
-        language: float(np.quantile(held_out[answerable & (chinese == zh)], 1 - COVERED))
+        language: float(np.quantile(seen_by_others[answerable & (chinese == zh)], 1 - COVERED))
         for language, zh in (("zh", True), ("en", False))
     }
     at_threshold = float(np.log(THRESHOLD / (1 - THRESHOLD)))
@@ -152,7 +140,7 @@ def _model(samples: Sequence[Sample], names: Sequence[str]) -> dict[str, Any]:
         | {"chinese": round(raised, 5)},
         "n": len(samples),
         "validated": {
-            language: _validated(held_out - line[language], answerable, chinese == zh)
+            language: _validated(seen_by_others - line[language], answerable, chinese == zh)
             for language, zh in (("zh", True), ("en", False))
         },
     }
@@ -166,28 +154,3 @@ def _validated(logits: Array, answerable: Array, chosen: Array) -> dict[str, flo
         "covered": round(float((yes >= 0).mean()), 4),
         "false_answers": round(float((no >= 0).mean()), 4),
     }
-
-
-def auroc(yes: Array, no: Array) -> float:
-    """The chance that an answerable question is judged surer than an unanswerable one; ties count half."""
-    wins = (yes[:, None] > no[None, :]).mean() + 0.5 * (yes[:, None] == no[None, :]).mean()
-    return float(wins)
-
-
-def _logistic(inputs: Array, answerable: Array) -> Array:
-    """Ridge logistic regression by Newton's method; the intercept comes first and is free."""
-    design = np.column_stack([np.ones(len(inputs)), inputs])
-    ridge = RIDGE * np.eye(design.shape[1])
-    ridge[0, 0] = 0.0
-    weights = np.zeros(design.shape[1])
-    for _ in range(50):
-        likely = 1 / (1 + np.exp(-design @ weights))
-        slope = design.T @ (likely - answerable) + ridge @ weights
-        curve = (design * (likely * (1 - likely))[:, None]).T @ design + ridge
-        weights = weights - np.linalg.solve(curve, slope)
-    return weights
-
-
-def _logits(inputs: Array, weights: Array) -> Array:
-    logits: Array = np.column_stack([np.ones(len(inputs)), inputs]) @ weights
-    return logits

@@ -1,11 +1,14 @@
 """Retrieval quality on the public sets, ours and the peers', through the code that serves questions: real Postgres,
 ready vectors.
 
-    python -m bench.retrieval [run] [SET…]    bench/results/retrieval.json and .png, docs/benchmarks.md
+    python -m bench.retrieval speed           milliseconds, ours and the peers' in one run: retrieval-speed.json
+    python -m bench.retrieval [run] [SET…]    quality: bench/results/retrieval.json; with the speed that was measured
+                                              last, retrieval.png and docs/benchmarks.md
     python -m bench.retrieval fit             the coefficients of confidence, into store/calibration.json
 
 One configuration for all sets; its hash stands beside the results. Sets that are not there are skipped, and said. The
 peers live in an environment of their own (`make bench-retrieval` makes it); without it they are skipped, and said.
+Speed needs a machine that does nothing else for four minutes, quality does not.
 """
 
 import argparse
@@ -38,6 +41,7 @@ from store.embedding import NoEmbedder
 from store.search import Searcher, SearchSettings, configuration
 
 RESULT = ROOT / "bench/results/retrieval.json"
+SPEED = ROOT / "bench/results/retrieval-speed.json"
 PICTURE = ROOT / "bench/results/retrieval.png"
 PAGE = ROOT / "docs/benchmarks.md"
 CALIBRATION = ROOT / "store/calibration.json"
@@ -54,6 +58,8 @@ SETS = (
 )
 # Of each task; the slowest peer needs a tenth of a second for a question.
 PEER_QUESTIONS = 300
+TIMED_SETS = ("zh_cmrc_chunk", "en_scifact")  # 5,000 passages each
+TIMED_QUESTIONS = 100
 # What the issue sets as the reach, R@5 and nDCG@10.
 REACH = {
     "zh_cmrc_chunk": (0.945, 0.870),
@@ -129,10 +135,13 @@ async def ours(there: Filled, chosen: PublicSet, part: Part, mode: str) -> dict[
     """One row of the result."""
     settings = SearchSettings(deduplicate=mode)
     embedder = ReadyEmbedder(chosen, NoEmbedder()) if chosen.query_vectors else NoEmbedder()
+    began = time.perf_counter()
     measured = await measure(
         part, Searcher(there.database.engine, embedder, settings), there.ids, configuration(settings)
     )
-    return measured.to_json() | {
+    row = measured.to_json()
+    row["metrics"]["mean_ms"] = round(1e3 * (time.perf_counter() - began) / row["n"], 1)
+    return row | {
         "system": OURS,
         "deduplicate": mode,
         "legs": "both" if chosen.query_vectors else "keywords",
@@ -145,9 +154,9 @@ async def ours(there: Filled, chosen: PublicSet, part: Part, mode: str) -> dict[
 
 
 def others(url: str, chosen: PublicSet, part: Part) -> list[dict[str, Any]]:
-    """A row for each peer, over the same passages and vectors; none where their environment is missing."""
+    """A row for each peer, over the same passages and vectors."""
     rows = [row for row in chosen.rows if set(row.audience) & set(part.readers)]
-    queries = list(part.queries)[:PEER_QUESTIONS]
+    queries = part.queries
     with tempfile.TemporaryDirectory(prefix="signoff-peers-") as name, created(url, "peers") as own:
         folder = Path(name)
         told = {
@@ -183,6 +192,7 @@ def _judged(
             "ndcg@10": round(sum(ndcg(*pair, 10) for pair in pairs) / len(pairs), 4),
             "p50_ms": milliseconds["p50"],
             "p95_ms": milliseconds["p95"],
+            "mean_ms": round(sum(said["ms"]) / len(pairs), 1),
         },
         "chunks_per_second": round(chunks / said["written_s"]),
         "load": round(os.getloadavg()[0], 1),
@@ -210,11 +220,29 @@ async def run(names: Sequence[str], modes: Sequence[str], peers: bool) -> AsyncI
                         # Ours again on the peers' share of the questions.
                         share = replace(part, queries=part.queries[:PEER_QUESTIONS])
                         rows.append(await ours(there, chosen, share, modes[0]) | {"share": True})
-                        rows += others(url, chosen, part)
+                        rows += others(url, chosen, share)
                     results += rows
                     for row in rows:
                         print(_line(row), flush=True)
             yield results
+
+
+async def speed() -> list[dict[str, Any]]:
+    """A row for each system and set: the same passages, vectors and questions, one system after the other."""
+    rows: list[dict[str, Any]] = []
+    with server() as url:
+        for name in TIMED_SETS:
+            chosen, (part, *_) = read(name)
+            timed = replace(part, queries=part.queries[:TIMED_QUESTIONS])
+            async with filled(url, "ours", chosen.rows, chosen.passage_vectors) as there:
+                await ours(
+                    there, chosen, replace(part, queries=part.queries[-10:]), MODES[0]
+                )  # warm, as the peers
+                rows.append(await ours(there, chosen, timed, MODES[0]))
+            rows += others(url, chosen, timed)
+            for row in rows[-4:]:
+                print(_line(row), flush=True)
+    return rows
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -228,8 +256,11 @@ def _line(row: Mapping[str, Any]) -> str:
 # --- what comes of it --------------------------------------------------------------------------------------------
 
 
-def page(about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """The block for docs/benchmarks.md: ours by de-duplication, the reach, the knee, and the peers."""
+def page(
+    about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], timed: Mapping[str, Any] | None = None
+) -> str:
+    """The block for docs/benchmarks.md: ours by de-duplication, the reach, the knee, and the peers; `timed` is what
+    `speed` wrote."""
     mine = [row for row in rows if row["system"] == OURS and "share" not in row]
     names = list(dict.fromkeys(row["set"] for row in mine))
     modes = list(dict.fromkeys(row["deduplicate"] for row in mine))
@@ -262,7 +293,8 @@ def page(about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
         ),
     ]
     if any(row["system"] != OURS for row in rows):
-        parts_ += [_beside(rows), "![Peers](../bench/results/retrieval.png)"]
+        parts_ += [_beside(rows), *([_timed(timed)] if timed else [])]
+        parts_.append("![Peers](../bench/results/retrieval.png)")
     return "\n\n".join(parts_)
 
 
@@ -275,43 +307,54 @@ def _reach(name: str) -> str:
 
 
 def _beside(rows: Sequence[Mapping[str, Any]]) -> str:
+    shown = [row for row in rows if row["system"] != OURS or "share" in row]
+    systems = list(dict.fromkeys(row["system"] for row in shown))
+    by = {(row["set"], row["system"]): row for row in shown}
     lines = [
-        [row["set"], str(row["n"]), row["system"], _pair(row["metrics"]),
-         *(f"{row['metrics'][part]:.1f}" for part in ("p50_ms", "p95_ms")),
-         f"{row['chunks_per_second']:,}", str(row["load"])]
-        for row in rows
-        if row["system"] != OURS or "share" in row
-    ]  # fmt: skip
-    header = ["set", "n", "system", "R@5 / nDCG@10", "p50 ms", "p95 ms", "chunks/s written", "load"]
+        [name, str(by[name, OURS]["n"]), *(_pair(by[name, system]["metrics"]) for system in systems)]
+        for name in dict.fromkeys(row["set"] for row in shown)
+    ]
     return (
-        f"The peers on the same passages and vectors (the first {PEER_QUESTIONS} questions of each task), side by side."
-        " Milliseconds are of one question without embedding; ours include the audience filter, confidence and the "
-        "passages' text. The old chain searches a matrix in memory and keeps four. LangChain's BM25 returns fifty "
-        "passages whether or not they share a word with the question, which is what costs it across languages.\n\n"
-        + table(header, lines)
+        f"The peers on the same passages and vectors (the first {PEER_QUESTIONS} questions of each task), R@5 / "
+        "nDCG@10. The old chain searches a matrix in memory and keeps four. LangChain's BM25 returns fifty passages "
+        "whether or not they share a word with the question, which is what costs it across languages.\n\n"
+        + table(["set", "n", *systems], lines)
     )
 
 
-def picture(rows: Sequence[Mapping[str, Any]], target: Path) -> None:
-    """nDCG@10 of each system by task, and their median milliseconds."""
+def _timed(timed: Mapping[str, Any]) -> str:
+    lines = [
+        [row["set"], row["system"], *(f"{row['metrics'][part]:.1f}" for part in ("p50_ms", "p95_ms")),
+         f"{1e3 / row['metrics']['mean_ms']:.0f}", f"{row['chunks_per_second']:,}", f"{row['load']}"]
+        for row in timed["results"]
+    ]  # fmt: skip
+    header = ["set", "system", "p50 ms", "p95 ms", "questions/s", "chunks/s written", "load"]
+    return (
+        f"`{timed['command']}`, {timed['date'][:10]}: {TIMED_QUESTIONS} questions of each set one after the other, "
+        "embedding not counted; ours include the audience filter, confidence and the passages' text, and write by COPY."
+        "\n\n" + table(header, lines)
+    )
+
+
+def picture(rows: Sequence[Mapping[str, Any]], timed: Sequence[Mapping[str, Any]], target: Path) -> None:
+    """nDCG@10 of each system by task, and median milliseconds by set."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
     shown = [row for row in rows if row["system"] != OURS or "share" in row]
-    systems, tasks = (list(dict.fromkeys(row[key] for row in shown)) for key in ("system", "set"))
-    by = {(row["system"], row["set"]): row["metrics"] for row in shown}
-    figure, axes = plt.subplots(2, 1, figsize=(11, 7))
-    for place, system in enumerate(systems):
-        at = [n + (place - len(systems) / 2) * 0.2 for n in range(len(tasks))]
-        axes[0].bar(at, [by[system, task]["ndcg@10"] for task in tasks], width=0.19, label=system)
-        axes[1].bar(at, [by[system, task]["p50_ms"] for task in tasks], width=0.19, label=system)
-    axes[0].set(ylabel="nDCG@10", ylim=(0, 1))
-    axes[1].set(ylabel="p50 ms", yscale="log")
-    for one in axes:
-        one.set_xticks(range(len(tasks)), [task.replace("_", "\n") for task in tasks], fontsize=7)
-        one.legend(fontsize=7)
+    figure, panels = plt.subplots(2, 1, figsize=(11, 7))
+    for axes, found, metric in zip(panels, (shown, timed), ("ndcg@10", "p50_ms"), strict=True):
+        systems, tasks = (list(dict.fromkeys(row[key] for row in found)) for key in ("system", "set"))
+        by = {(row["system"], row["set"]): row["metrics"][metric] for row in found}
+        for place, system in enumerate(systems):
+            at = [n + (place - (len(systems) - 1) / 2) * 0.2 for n in range(len(tasks))]
+            axes.bar(at, [by[system, task] for task in tasks], width=0.19, label=system)
+        axes.set_xticks(range(len(tasks)), [task.replace("_", "\n") for task in tasks], fontsize=7)
+        axes.legend(fontsize=7)
+    panels[0].set(ylabel="nDCG@10", ylim=(0, 1))
+    panels[1].set(ylabel="p50 ms", yscale="log")
     figure.tight_layout()
     figure.savefig(target, dpi=110)
 
@@ -354,7 +397,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=("run", "fit"), default="run")
+    parser.add_argument("what", nargs="?", choices=("run", "speed", "fit"), default="run")
     parser.add_argument("sets", nargs="*", metavar="SET")
     parser.add_argument(
         "--modes", default=",".join(MODES), help="de-duplications, by comma, the default first"
@@ -366,8 +409,15 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.what == "fit":
         asyncio.run(fit())
-        return
-    asyncio.run(write(chosen))
+    elif chosen.what == "speed":
+        about = provenance("python -m bench.retrieval speed", configuration(SearchSettings()))
+        SPEED.write_text(_told(about, asyncio.run(speed())), encoding="utf-8")
+    else:
+        asyncio.run(write(chosen))
+
+
+def _told(about: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps({**about, "results": results}, indent=1, ensure_ascii=False) + "\n"
 
 
 async def write(chosen: argparse.Namespace) -> None:
@@ -381,12 +431,12 @@ async def write(chosen: argparse.Namespace) -> None:
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     results: list[dict[str, Any]] = []
     async for results in run(chosen.sets, chosen.modes.split(","), not chosen.no_peers):
-        told = json.dumps(about | {"results": results}, indent=1, ensure_ascii=False)
-        chosen.out.write_text(told + "\n", encoding="utf-8")
+        chosen.out.write_text(_told(about, results), encoding="utf-8")
     if chosen.out == RESULT:
-        if any(row["system"] != OURS for row in results):
-            picture(results, PICTURE)
-        print(write_section(PAGE, "retrieval", page(about, results)))
+        timed = json.loads(SPEED.read_text(encoding="utf-8")) if SPEED.exists() else None
+        if timed and any(row["system"] != OURS for row in results):
+            picture(results, timed["results"], PICTURE)
+        print(write_section(PAGE, "retrieval", page(about, results, timed)))
 
 
 if __name__ == "__main__":

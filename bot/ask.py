@@ -25,7 +25,8 @@ from bot.verifying import Verifying
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
-from rag_graph.policy import DEFAULT, precheck
+from rag_graph.policy import precheck
+from rag_graph.rules import DEFAULT
 from store import Store
 from store.conversations import TERMINAL, ConversationRow, QuestionRow
 from store.deliveries import DeliveryRow, NewDelivery

@@ -8,8 +8,10 @@ from importlib import resources
 from typing import Any
 
 from store.ranking import Evidence, Query, Statistics, coverage, foreign
+from store.text import sentences
+from store.words import lexemes
 
-__all__ = ["confidence", "features", "load_calibration"]
+__all__ = ["READ", "confidence", "features", "load_calibration"]
 
 # A clause or code that no readable passage holds is not answered by its neighbours, however near: at most this sure.
 UNHELD = 0.3
@@ -18,16 +20,21 @@ UNHELD = 0.3
 FEW = 5
 
 
-def features(evidence: Evidence, query: Query, statistics: Statistics) -> dict[str, float]:
+READ = 3  # passages that are looked into sentence by sentence
+
+
+def features(
+    evidence: Evidence, query: Query, statistics: Statistics, texts: Sequence[str] = ()
+) -> dict[str, float]:
     """What tells an answered question from one whose answer is not there. AUROC alone on noanswer_bilingual, zh/en:
 
     `similarity` the best cosine (.91/.79) · `margin` its lead over the fifth document (.93/.81) · `bm25` the best
     score by the query's idf (.93/.87) · `lead` that score's lead over the next document, likewise (.93/.80) ·
-    `coverage` of the query by the first passage (.93/.88) · `agreement`: both legs put one document first
-    (.88/.77) · `ahead`: the first passage's lead in the fused list · `lacking` and `held`: the rarest word of the
-    query that it lacks and that it holds, by idf · `words`: how many there are, as a logarithm. `chinese` and
-    `foreign` (the first passage is in the other language) choose the model, and say nothing themselves; `unheld` and
-    `few` set a ceiling. Empty when nothing was found.
+    `coverage` of the query by the first passage (.93/.88) · `sentence`: its coverage by a single sentence of `texts`,
+    the first passages · `agreement`: both legs put one document first (.88/.77) · `ahead`: the first passage's lead in
+    the fused list · `lacking` and `held`: the rarest word of the query that it lacks and that it holds, by idf ·
+    `words`: how many there are, as a logarithm. `chinese` and `foreign` (the first passage is in the other language)
+    choose the model, and say nothing themselves; `unheld` and `few` set a ceiling. Empty when nothing was found.
     """
     first = evidence.first
     if first is None:
@@ -48,11 +55,17 @@ def features(evidence: Evidence, query: Query, statistics: Statistics) -> dict[s
         "lacking": max(lacking, default=0.0) / (max(idf.values(), default=0.0) or 1.0),
         "held": max(held, default=0.0),
         "words": math.log(1 + len(idf)),
+        "sentence": max((_said(sentence, idf) for text in texts for sentence in sentences(text)), default=0.0)
+        / whole,
         "chinese": float(query.language == "zh"),
         "foreign": float(foreign(first, query.language)),
         "unheld": float(evidence.unheld),
         "few": float(len(near) < FEW),
     }
+
+
+def _said(sentence: str, idf: Mapping[str, float]) -> float:
+    return sum(idf[term] for term in idf.keys() & set(lexemes(sentence)))
 
 
 def _by_document(values: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store import ranking, schema
 from store.chunks import embedding_text
-from store.confidence import confidence, features
+from store.confidence import READ, confidence, features
 from store.database import transaction
 from store.dictionary import Dictionary
 from store.embedding import Embedder
@@ -20,7 +20,7 @@ from store.errors import EmbeddingFailed, RerankFailed
 from store.joining import joined
 from store.legs import Ground, Legs, Reach, Scope, measure, prepare
 from store.passages import Passage, SearchResult
-from store.ranking import Fusion, Query, Ranked, Statistics, rank
+from store.ranking import Evidence, Fusion, Query, Ranked, Statistics, rank
 from store.recent import Recent
 from store.reranking import Reranker
 from store.spaces import EF_CONSTRUCTION
@@ -148,7 +148,8 @@ class Searcher:
             timings=asked.timings,
             corpus_version=asked.ground.version,
         ))  # fmt: skip
-        sure, calibrated = confidence(found.features, None if asked.degraded else asked.ground.calibration)
+        calibration = None if asked.degraded else asked.ground.calibration
+        sure, calibrated = confidence(_features(asked, found, passages), calibration)
         chosen = joined(result.passages, joined_up_to) if joined_up_to else result.passages
         result = replace(
             result,
@@ -164,7 +165,8 @@ class Searcher:
     ) -> Mapping[str, float]:
         """What confidence is computed from, for fitting a calibration; empty when nothing was found."""
         async with self._asked(query, Scope(principals, exclude=exclude)) as asked:
-            return (await self._found(asked)).features
+            found = await self._found(asked)
+            return _features(asked, found, await _winners(asked.connection, found.order[:READ], principals))
 
     async def passages(self, ids: Sequence[int], principals: Collection[str]) -> list[Passage]:
         """Those of `ids` that are still current and readable, in the order asked; the others are left out."""
@@ -254,7 +256,7 @@ class Searcher:
         order, evidence = rank(candidates, asked.query, statistics, settings.fusion)
         asked.timings["sql"] += 1e3 * (fetched - began)
         asked.timings["rank"] += 1e3 * (time.perf_counter() - fetched)
-        return _Found(order, features(evidence, asked.query, statistics))
+        return _Found(order, evidence)
 
     async def _reach(self, asked: "_Asked") -> Reach:
         key = (asked.ground.version, *asked.scope.readers(), asked.scope.language)
@@ -324,7 +326,12 @@ class _Found:
     """One search before its texts are fetched."""
 
     order: Sequence[Ranked]
-    features: Mapping[str, float]
+    evidence: Evidence
+
+
+def _features(asked: _Asked, found: _Found, passages: Sequence[Passage]) -> dict[str, float]:
+    texts = [passage.text for passage in passages[:READ]]
+    return features(found.evidence, asked.query, asked.ground.statistics, texts)
 
 
 def _telling(lexemes: Sequence[str], statistics: Statistics) -> list[str]:

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from bot.admin import collection_of
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, myself, opened, run, see_through
+from bot.commands import unreadable
 from store.documents import VersionRow
 from store.errors import IngestError
 from store.ingest.chunking import Preview
@@ -76,6 +77,7 @@ def ingest(
         tuple(p.strip() for p in audience.split(",") if p.strip()) or None,
         f"cli:{myself()}",
     )
+    refuse_nobody(shelf.audience or ())
 
     async def work() -> None:
         async with opened(home) as app:
@@ -90,6 +92,14 @@ def ingest(
                 raise typer.Exit(1)
 
     run(work())
+
+
+def refuse_nobody(principals: Sequence[str]) -> None:
+    """Raise `CommandFailed` where one of `principals` could be nobody: what only such may read is read by none."""
+    if wrong := unreadable(principals):
+        raise CommandFailed(
+            f"Nobody could be {', '.join(wrong)}. Principals are everyone, slack:C…, feishu:ou_…, web:lin and the like."
+        )
 
 
 async def upload(app: App, found: Sequence[tuple[Path, Path]], shelf: Shelf) -> list[Result]:

@@ -1,6 +1,5 @@
-"""`signoff documents`, `search`, `handbook`: what the bot knows."""
+"""`signoff documents`, `handbook`: what the bot knows."""
 
-import json
 from dataclasses import asdict
 from importlib.resources import as_file, files
 from typing import Annotated
@@ -10,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bot.app import App, embedding
-from bot.cli.ingesting import Result, Shelf, files_below, ingest, report, upload
+from bot.cli.ingesting import Result, Shelf, files_below, ingest, refuse_nobody, report, upload
+from bot.cli.searching import search
 from bot.cli.session import CommandFailed, Home, Json, dump, opened, run
+from bot.commands import INHERIT
+from store.documents import ChunkRow, DocumentRow, VersionRow
 from store.errors import NotFound
-from store.passages import Passage
 
 documents = typer.Typer(help="What is in the knowledge base.", no_args_is_help=True)
 handbook = typer.Typer(help="The sample handbook: put in, take out.", no_args_is_help=True)
@@ -28,52 +29,6 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(handbook, name="handbook")
 
 
-def search(
-    text: str,
-    home: Home = None,
-    principals: Annotated[list[str] | None, typer.Option("--as", help="Who searches; repeatable.")] = None,
-    k: Annotated[int, typer.Option("--k", help="How many passages.")] = 5,
-    as_json: Json = False,
-) -> None:
-    """Search alone, with each leg's rank: what retrieval finds before anybody drafts."""
-
-    async def work() -> None:
-        async with opened(home) as app:
-            result = await app.store.search.search(text, principals or ["everyone"], top_k=k)
-            if as_json:
-                dump({**asdict(result), "passages": [asdict(passage) for passage in result.passages]})
-                return
-            table = Table("", "score", "why", "vector", "cosine", "keyword", "bm25", "where", "text")
-            for place, passage in enumerate(result.passages, 1):
-                where = " › ".join([passage.title, *passage.heading_path])
-                table.add_row(
-                    str(place),
-                    f"{passage.score:.4f}",
-                    _why(passage),
-                    str(passage.vector_rank or "–"),
-                    "–" if passage.similarity is None else f"{passage.similarity:.3f}",
-                    str(passage.keyword_rank or "–"),
-                    "–" if passage.bm25 is None else f"{passage.bm25:.1f}",
-                    where + (f", p. {passage.page}" if passage.page else ""),
-                    passage.text[:80],
-                )
-            Console().print(table)
-            if result.degraded:
-                typer.echo(f"Without {', '.join(result.degraded)}: `signoff doctor` says why.", err=True)
-            kind = "calibrated" if result.calibrated else "uncalibrated"
-            typer.echo(f"confidence {result.confidence:.2f} ({kind}) {dict(result.timings)}")
-
-    run(work())
-
-
-def _why(passage: Passage) -> str:
-    """What put it there, the most telling first: each leg's part of the score, or the reranker's judgement."""
-    told = sorted(passage.shares.items(), key=lambda share: -share[1])
-    parts = [f"{name} {value / passage.score:.0%}" for name, value in told if value and passage.score]
-    judged = [] if passage.reranked is None else [f"reranker {passage.reranked:.3g}"]
-    return ", ".join(judged + parts)
-
-
 @documents.command("list")
 def list_documents(home: Home = None, collection: str = "", as_json: Json = False) -> None:
     """All documents with their state."""
@@ -85,14 +40,17 @@ def list_documents(home: Home = None, collection: str = "", as_json: Json = Fals
             if as_json:
                 dump([{**asdict(row), "page_error": gone.get(row.id)} for row in rows])
                 return
-            table = Table("id", "collection", "source", "title", "version", "state", "chunks", "audience")
+            table = Table("id", "collection")
+            table.add_column("source", overflow="fold")
+            for name in ("title", "version", "state", "chunks", "audience"):
+                table.add_column(name)
             for row in rows:
                 table.add_row(
                     str(row.id),
                     row.collection,
                     row.source,
                     row.title,
-                    str(row.version),
+                    str(row.version or "–"),
                     row.state + (f", its page {gone[row.id]}" if row.id in gone else ""),
                     str(row.chunk_count),
                     ", ".join(row.audience),
@@ -109,14 +67,68 @@ def show(document_id: int, home: Home = None, as_json: Json = False) -> None:
     async def work() -> None:
         async with opened(home) as app:
             shown = await app.store.documents.show(document_id)
+            versions = await app.store.documents.versions(document_id)
             chunks = await app.store.documents.chunks(shown.version_id) if shown.version_id else []
-            if as_json:
-                dump({**asdict(shown), "chunks": [asdict(chunk) for chunk in chunks]})
+        if as_json:
+            dump(
+                {
+                    **asdict(shown),
+                    "versions": [asdict(version) for version in versions],
+                    "chunks": [asdict(chunk) for chunk in chunks],
+                }
+            )
+        else:
+            _show(shown, versions, chunks)
+
+    run(work())
+
+
+def _show(shown: DocumentRow, versions: list[VersionRow], chunks: list[ChunkRow]) -> None:
+    audience = ", ".join(shown.audience) + (" (as the collection)" if shown.inherits_audience else "")
+    typer.echo(f"{shown.title}\n{shown.collection}: {shown.source}, {shown.language}, read by {audience}\n")
+    for version in versions:
+        changes = ", ".join(f"{count} {how}" for how, count in version.changes.items())
+        failure = f"{version.error_code} ({version.error_detail})" if version.error_code else ""
+        seen = " ← what readers see" if version.id == shown.version_id else ""
+        what = changes or failure or f"{version.chunk_count} chunks"
+        typer.echo(
+            f"version {version.number}, {version.created_at:%Y-%m-%d %H:%M}: {version.state}, {what}{seen}"
+        )
+    for chunk in chunks:
+        page = f" p. {chunk.page}" if chunk.page else ""
+        typer.echo(f"\n[{chunk.ordinal}] {' › '.join(chunk.heading_path)}{page}\n{chunk.text}")
+
+
+@documents.command("audience")
+def audience(
+    what: Annotated[str, typer.Argument(help="A document's id, or a collection's name.")],
+    principals: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Who may read it from now on; {INHERIT}: whoever may read its collection."),
+    ] = None,
+    home: Home = None,
+) -> None:
+    """Who may read a document, or a collection; changed at once, without embedding anew."""
+    named = principals or []
+    refuse_nobody([name for name in named if name != INHERIT])
+
+    async def work() -> None:
+        async with opened(home) as app:
+            collections = {row.name: row for row in await app.store.documents.collections()}
+            if what in collections:
+                if named:
+                    await app.store.documents.set_collection_audience(what, named)
+                typer.echo(f"{what}: {', '.join(named or collections[what].audience)}")
                 return
-            typer.echo(json.dumps(asdict(shown), ensure_ascii=False, default=str, indent=2))
-            for chunk in chunks:
-                page = f" p. {chunk.page}" if chunk.page else ""
-                typer.echo(f"\n[{chunk.ordinal}] {' › '.join(chunk.heading_path)}{page}\n{chunk.text}")
+            if not what.isdigit():
+                raise CommandFailed(
+                    f"There is no collection {what}. There are: {', '.join(collections) or 'none'}."
+                )
+            if named:
+                await app.admin.set_audience(int(what), None if INHERIT in named else tuple(named))
+            shown = await app.store.documents.show(int(what))
+            how = " (as the collection)" if shown.inherits_audience else ""
+            typer.echo(f"{shown.title}: {', '.join(shown.audience)}{how}")
 
     run(work())
 

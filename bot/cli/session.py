@@ -12,6 +12,7 @@ import typer
 
 from bot.app import App, open_app
 from bot.settings import Settings, load_settings
+from bot.telemetry import configure_logging
 from store.database import migrate
 from store.embedded import EmbeddedPostgres
 
@@ -44,6 +45,8 @@ async def opened(home: Path | None) -> AsyncIterator[App]:
     An embedded server that runs already is used and left running; one that this call starts is stopped again.
     """
     settings = load_settings(home)
+    # A command says itself what came of it; anything else goes beside standard output, which may be JSON.
+    configure_logging("WARNING", human=True)
     async with database(settings) as url, open_app(settings, url) as app:
         yield app
 

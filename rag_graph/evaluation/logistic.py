@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["auroc", "logistic", "logits"]
+__all__ = ["apart", "auroc", "held_out", "logistic", "logits"]
 
 Array = np.ndarray[Any, Any]
 RIDGE = 3.0
@@ -34,3 +34,18 @@ def logits(inputs: Array, weights: Array) -> Array:
 def auroc(yes: Array, no: Array) -> float:
     """The chance that one of `yes` is above one of `no`; ties count half."""
     return float((yes[:, None] > no[None, :]).mean() + 0.5 * (yes[:, None] == no[None, :]).mean())
+
+
+def apart(scaled: Array, chinese: Array) -> Array:
+    """Inputs of a model for each language that is fitted as one: Chinese differs from English by weights of its own,
+    which the ridge keeps small. Both fitted apart were worse where there are few questions (English: 409)."""
+    return np.column_stack([scaled, scaled * chinese[:, None], chinese])
+
+
+def held_out(inputs: Array, told: Array, folds: Array) -> Array:
+    """Logits of each row by a model that saw none of its fold."""
+    made = np.zeros(len(inputs))
+    for fold in sorted(set(folds.tolist())):
+        weights = logistic(inputs[folds != fold], told[folds != fold])
+        made[folds == fold] = logits(inputs[folds == fold], weights)
+    return made

@@ -169,7 +169,7 @@ def detect(data: bytes, name: str, limits: Limits, media_type: str = "") -> Form
     named = _by_name(_suffix(name), media_type)
     page = bool(_HTML.match(data[:1024]))
     if named.apart and named.name != "html":  # these have marks of their own, and the bytes show none
-        raise IngestError("broken", "HTML" if page else "")
+        raise IngestError("broken", "HTML" if page else f"no {named.name.upper()}")
     return BY_NAME["html"] if page else named
 
 

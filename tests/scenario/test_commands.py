@@ -70,6 +70,26 @@ def terminal(tmp_path: Path, database_url: str) -> Terminal:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+def test_who_may_read_is_changed_from_a_terminal(terminal: Terminal) -> None:
+    """At once, for a document or its collection; a slip of the pen shuts nobody out. JSON is JSON, whatever fails."""
+    ingested = {row["name"]: row for row in json.loads(terminal.run("ingest", "docs", "--json").stdout)}
+    assert ingested["hr/broken.pdf"]["state"] == "failed"
+    leave = str(ingested["hr/leave.md"]["document_id"])
+    shown = terminal.json("documents", "show", leave)
+    assert [(one["number"], one["state"]) for one in shown["versions"]] == [(1, "live")]
+
+    assert terminal.run("documents", "audience", leave, "everybody").returncode == 1
+    assert terminal.run("documents", "audience", leave, "web:lin").stdout == "Leave policy: web:lin\n"
+    assert "Leave policy" not in terminal.run("search", "annual leave").stdout
+    assert terminal.run("documents", "audience", leave, "inherit").stdout.endswith(
+        "everyone (as the collection)\n"
+    )
+    found = terminal.run("search", "annual leave", "--k", "1").stdout
+    assert found.startswith("1. Leave policy › Annual leave  [hr: hr/leave.md]\n")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_the_whole_job_from_a_terminal(terminal: Terminal) -> None:
     """Files in, question, answer, review, decision, late decision, removal: by commands alone, nothing else running."""
     ingested = terminal.run("ingest", "docs")

@@ -280,7 +280,7 @@ async def test_trap_43_cards_are_patched(feishu: Scene) -> None:
     """PUT is for text and posts (230001 on cards); a claim changes the card with PATCH alone."""
     _, card = await feishu.held()
     await feishu.driver.click("rena", "review", card.id, "claim")
-    await feishu.until_seen("rolf", "review", "rena has it")
+    await feishu.until_seen("rolf", "review", "rena took it")
     calls = await team_of(feishu).feishu.calls()
     assert any(c["method"] == "PATCH" and card.id in c["path"] for c in calls)
     assert not any(c["method"] == "PUT" and "/im/v1/messages/" in c["path"] for c in calls)

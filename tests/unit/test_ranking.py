@@ -26,6 +26,7 @@ from store.ranking import (
     selective,
     shares,
 )
+from store.words import lexemes
 
 STATISTICS = Statistics(chunks=100, average_length=10.0, frequencies={"leave": 5, "day": 40, "err_0042": 1})
 IDS = st.lists(st.integers(1, 40), unique=True, max_size=30)
@@ -367,6 +368,17 @@ def test_leads_are_over_other_documents() -> None:
     found = features(alone, Query(["leave"], "en"), STATISTICS)
     assert found["margin"] == pytest.approx(0.2)
     assert found["lead"] == pytest.approx(4.0 / STATISTICS.idf("leave"))
+
+
+def test_one_sentence_that_says_it_all_counts_more() -> None:
+    """The question's words in one sentence of the first passages, not scattered over them, tell an answer."""
+    evidence = Evidence(candidate(1, leave=1), [(0.9, 1)], [(5.0, 1)])
+    query = Query(lexemes("leave manager"), "en")
+    together = features(evidence, query, STATISTICS, ["Parking is free. Leave needs a manager."])
+    scattered = features(evidence, query, STATISTICS, ["Leave is rare. Ask the manager."])
+    assert together["sentence"] == pytest.approx(1.0)
+    assert 0 < scattered["sentence"] < 1
+    assert features(evidence, query, STATISTICS)["sentence"] == 0
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))

