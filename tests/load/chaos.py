@@ -41,6 +41,7 @@ abstain_below = 0.3
 
 [review]
 reviewers = {[f"slack:{user}" for user in REVIEWERS]}
+verified = false
 channels = ["slack:{REVIEW_CHANNEL}"]
 
 [[review.rules]]
