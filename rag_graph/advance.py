@@ -126,6 +126,8 @@ def _next_move(
 ) -> Any:
     """What to feed a thread that exists: a resume, None to continue, or nothing."""
     pending = [interrupt.id for interrupt in before.interrupts]
+    if before.tasks and not before.next:
+        return None  # a step is done and the process or the database went before its checkpoint was stored
     if not before.next and not before.values.get("answer"):
         raise RunLost(f"{thread} waits at a node that this version does not have")
     if interrupt_id is not None and interrupt_id in pending:

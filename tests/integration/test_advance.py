@@ -1,6 +1,7 @@
 """One question's graph on real Postgres: starting, pausing, deciding, and the rows of known faults it survives."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -11,14 +12,16 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import UnknownInterruptError
 from langgraph.runtime import Runtime
 from langgraph.types import Command
+from psycopg import OperationalError
 
 from rag_graph.advance import STRICT
-from rag_graph.contracts import Deps, Limits, Turn
+from rag_graph.contracts import Decision, Deps, Limits, Turn
 from rag_graph.conversation import forget, recall, remember
 from rag_graph.graph import NODES
 from rag_graph.policy import Rules
 from rag_graph.state import QuestionState
 from store import Store
+from store.database import Database
 from tests.checkpoints import measure
 from tests.desk import LEAVE, PENALTY, Desk, approve, edit, expire, reject, thread
 from tests.emulators.openai import OpenAIServer
@@ -306,6 +309,68 @@ async def test_row_22_nothing_is_revived_from_a_row(desk: Desk) -> None:
     assert not isinstance(revived["x"], Limits)
     assert parsed("langgraph-checkpoint") >= (4, 1, 1)
     assert parsed("langgraph-checkpoint-postgres") >= (3, 1, 1)
+
+
+class Losing:
+    """A database whose checkpointer loses its connection at the `at`-th write, before it or just after: then the
+    answer is lost, not the write."""
+
+    def __init__(self, database: Database, at: int, *, after: bool) -> None:
+        self._database, self._at, self._after = database, at, after
+        self.lost = False
+
+    def saver(self) -> Any:
+        saver: Any = self._database.saver()
+        for name in ("aput", "aput_writes"):
+            setattr(saver, name, self._counted(getattr(saver, name)))
+        return saver
+
+    def _counted(self, write: Any) -> Any:
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            self._at -= 1
+            last = self._at == 0
+            if last and not self._after:
+                self.lost = True
+                raise OperationalError
+            done = await write(*args, **kwargs)
+            if last:
+                self.lost = True
+                raise OperationalError
+            return done
+
+        return counted
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "decision",
+    [approve(), edit("Two percent, says Rae. [1]"), reject(reason="wrong"), reject(hint="the ceiling")],
+    ids=["approve", "edit", "reject", "hint"],
+)
+async def test_a_decision_survives_the_database_going_at_any_write(
+    desk: Desk, decision: Decision, after: bool
+) -> None:
+    """Whatever write of the resumed run is the last, repeating the job comes to where an undisturbed run comes. Found
+    by restarting Postgres under load: between a step and its checkpoint nothing is next, and the run was given up."""
+    assert desk.database is not None
+    whole, at = desk.database, 0
+    held = await desk.ask(PENALTY, question="whole")
+    wanted = await desk.resume(held.interrupt_id, decision, question="whole")
+    lost = True
+    while lost:
+        at += 1
+        name = f"q{at}"
+        held = await desk.ask(PENALTY, question=name)
+        losing: Any = Losing(whole, at, after=after)
+        desk.database = losing
+        with suppress(OperationalError):
+            await desk.resume(held.interrupt_id, decision, question=name)
+        lost, desk.database = losing.lost, whole
+        outcome = await desk.resume(held.interrupt_id, decision, question=name)
+        assert (outcome.status, outcome.review_status) == (wanted.status, wanted.review_status), at
+        assert (outcome.draft and outcome.draft.text) == (wanted.draft and wanted.draft.text)
+        assert (outcome.interrupt_id is None) == (wanted.interrupt_id is None)
+    assert at > 3
 
 
 def parsed(package: str) -> tuple[int, ...]:
