@@ -74,8 +74,22 @@ def _absent(question: str, passages: Sequence[Passage]) -> bool:
     named = {clause for clause in _wanted(question) if "." in clause or "(" in clause}
     named |= {str(q.value) for q in _quantities(question) if q.kind == "identifier"}
     named |= {code.lower() for code in _CODE.findall(question)}
-    whole = normalise("\n".join(f"{_heading(passage)}\n{passage.text}" for passage in passages))
-    return any(re.sub(r"\s", "", name) not in re.sub(r"\s", "", whole) for name in named)
+    whole = re.sub(
+        r"\s", "", normalise("\n".join(f"{_heading(passage)}\n{passage.text}" for passage in passages))
+    )
+    return any((bare := re.sub(r"\s", "", name)) not in whole and not _between(bare, whole) for name in named)
+
+
+_LEVEL = re.compile(r"([a-z]+)(\d{1,3})")
+
+
+def _between(name: str, text: str) -> bool:
+    """Is `name` a level of a range that `text` gives: P5 of P4–P6?"""
+    level = _LEVEL.fullmatch(name)
+    if level is None:
+        return False
+    ranges = re.finditer(rf"{level[1]}(\d{{1,3}})(?:[-–—~至到]|to){level[1]}(\d{{1,3}})", text)
+    return any(int(low) <= int(level[2]) <= int(high) for low, high in (found.groups() for found in ranges))
 
 
 # --- a clause by its number -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What `rewrite`, `retrieve` and `tools` do step by step: put the question, search, weigh what was found."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
@@ -10,6 +10,7 @@ from rag_graph.contracts import Deps, Material, ModelUnavailable, Passage, Quest
 from rag_graph.models import ExtractiveWriter
 from rag_graph.rewrite import CARRY_OVER, by_rule, needs_rewrite, strategies
 from rag_graph.state import EXTRACT, MENTION, QuestionState, question_of, turns_of
+from rag_graph.terms import content
 from rag_graph.tools.contract import ToolRun
 from rag_graph.tools.offering import offered
 
@@ -19,6 +20,7 @@ __all__ = ["assess", "entry", "next_strategy", "results", "rewritten", "search",
 # passages join the others.
 RESULT_CHARACTERS: Final = 2_000
 LISTING_CHARACTERS: Final = 300
+COVERING: Final = 2  # passages that are read for a word of the question which the best ones lack
 DEMOTED: Final = 2  # passages of rejected drafts that the next one reads, besides those kept
 
 
@@ -70,8 +72,9 @@ async def search(state: QuestionState, deps: Deps, question: Question) -> dict[s
     demoted = frozenset(notes.get("demoted", ()))
     fresh = [passage for passage in result.passages if passage.id not in demoted]
     again = [passage for passage in result.passages if passage.id in demoted]
-    kept = [*fresh[:wanted], *again[:DEMOTED]]
-    others = [*fresh[wanted:], *again[DEMOTED:]]
+    first, rest = _covering(query, fresh, wanted)
+    kept = [*first, *again[:DEMOTED]]
+    others = [*rest, *again[DEMOTED:]]
     update |= {
         "confidence": result.confidence,
         "calibrated": result.calibrated,
@@ -100,6 +103,25 @@ async def _found(deps: Deps, question: Question, query: str) -> SearchResult:
         degraded=tuple(_joined((), [part for result in (whole, *found) for part in result.degraded])),
         timings=reduce(_added, (result.timings for result in found), whole.timings),
     )
+
+
+def _covering(query: str, passages: Sequence[Passage], wanted: int) -> tuple[list[Passage], list[Passage]]:
+    """The first `wanted`, with at most two more that hold a word of the question which none before them has; and the
+    rest."""
+    kept, rest = list(passages[:wanted]), []
+    lacking = set(content(query)).difference(*map(_words, kept))
+    for passage in passages[wanted:]:
+        held = lacking & _words(passage)
+        if held and len(kept) < wanted + COVERING:
+            kept.append(passage)
+            lacking -= held
+        else:
+            rest.append(passage)
+    return kept, rest
+
+
+def _words(passage: Passage) -> frozenset[str]:
+    return frozenset(content("\n".join((passage.title, *passage.heading_path, passage.text))))
 
 
 def weigh(state: QuestionState, deps: Deps) -> str:

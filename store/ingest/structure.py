@@ -96,7 +96,7 @@ def _parser() -> MarkdownIt:
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """markdown-it's tables, but without tokens for the cells: they took 1.9 s for 20,000 rows of five."""
+    """markdown-it's tables, but without tokens for the cells: with them 20,000 rows of five took 2.1 s, not .1."""
     if silent:
         return table(state, start, end, True)
     first = len(state.tokens)

@@ -120,6 +120,13 @@ def test_a_list_comes_with_its_lead_in() -> None:
     ]
 
 
+def test_a_level_within_a_range_is_there() -> None:
+    """P5 stands in no text, P4–P6 does: that answers; P9 is answered by nothing."""
+    limits = passage("| 城市 | P4–P6 | P7–P8 |\n|---|---|---|\n| 青岛 | 450 | 600 |", 1, "差旅标准", "住宿")
+    assert "| 青岛 | 450 | 600 |" in answer("P5 去青岛的住宿上限是多少？", [limits])
+    assert answer("P9 去青岛的住宿上限是多少？", [limits]) == ""
+
+
 def test_each_thing_that_is_asked_is_quoted() -> None:
     """A question for two things gets what answers either, though one of them fits the whole question better."""
     said = answer("年假的有效期到什么时候？病假要交什么证明？", LEAVE)

@@ -193,6 +193,17 @@ async def test_each_thing_that_is_asked_is_searched() -> None:
     assert state["notes"]["queries"] == [HOP]
 
 
+async def test_what_the_best_passages_lack_is_read_too() -> None:
+    """Beside the passages kept, the next one that holds a word of the question which none of them has; no other one."""
+    best = passage(1, "Penalty of the contract: 2 percent.", title="Contract penalty")
+    same = passage(2, "The contract penalty is rare.", title="Contract")
+    osaka = passage(3, "The penalty in Osaka is 3 percent.", title="Branches")
+    at = Desk(shelf=Shelf([best, same, osaka], confidence=0.9), limits=Limits(kept=1))
+    state = await retrieved(at, "What contract penalty does Osaka have?")
+    assert state["notes"]["kept"] == [1, 3]
+    assert [doc["id"] for doc in state["retrieved_docs"]] == [1, 3, 2]
+
+
 async def test_a_second_hop_searches_again() -> None:
     """The model's call is run, its passages join, and the next draft reads them too."""
     at = Desk(shelf=Shelf(list(HANDBOOK), confidence=0.7), limits=Limits(kept=1))
