@@ -103,15 +103,10 @@ ASKS_EN: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 WORD = re.compile(r"#|[^\W_]+(?:[._+/&'-][^\W_]+)*\+*", re.UNICODE)
 # Dropped: they change no meaning, or follow from the word order. What is kept says who does what to whom.
-_ARTICLES = (
-    "the a an do does"
-)
+_ARTICLES = "the a an do does"
 ARTICLES = frozenset(_ARTICLES.split())
 SELF = {"we": "i", "you": "i", "one": "i", "our": "my", "your": "my", "us": "me"}
-_LIGHT_EN = (
-    "is are was were be been being am has have had did will would can could i my me it that this # "
-    "of"
-)
+_LIGHT_EN = "is are was were be been being am has have had did will would can could i my me it that this # of"
 LIGHT_EN = frozenset(_LIGHT_EN.split())
 _RELATION = (
     "from to by than against before after between into over under with without 从 到 被 把 由 比 向 给 对 让"

@@ -69,7 +69,11 @@ async def test_an_edited_answer_serves_as_it_was_edited(team: Desk) -> None:
 
 @pytest.mark.parametrize(
     "near_miss",
-    ["合同第 7.1 条规定多少日内付款？", "合同第 3.2 条规定多少个工作日内付款？", "合同第 3.2 条不规定多少日内付款？"],
+    [
+        "合同第 7.1 条规定多少日内付款？",
+        "合同第 3.2 条规定多少个工作日内付款？",
+        "合同第 3.2 条不规定多少日内付款？",
+    ],
 )
 async def test_a_near_miss_waits_for_a_person(team: Desk, near_miss: str) -> None:
     """Another clause, another unit, a denial: never the signed answer."""

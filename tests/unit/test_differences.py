@@ -15,7 +15,11 @@ class Chunk:
 def test_differences_are_sentences() -> None:
     """What stayed, what went and what came, in reading order."""
     found = differences("付款期限为 45 日。逾期加收利息。", "付款期限为 30 日。逾期加收利息。")
-    assert found == [["gone", "付款期限为 45 日。"], ["new", "付款期限为 30 日。"], ["same", "逾期加收利息。"]]
+    assert found == [
+        ["gone", "付款期限为 45 日。"],
+        ["new", "付款期限为 30 日。"],
+        ["same", "逾期加收利息。"],
+    ]
 
 
 def test_lines_show_what_changed_alone() -> None:

@@ -12,7 +12,10 @@ SAME = [
     ("How many days of annual leave do I get?", "how many days of annual leave do we get"),
     ("When was the treaty signed?", "Do you know when the treaty was signed?"),
     ("When did the war start?", "I was wondering when the war started."),
-    ("What is the number of points scored in 2015?", "How many points were scored in 2015?".replace("were ", "")),
+    (
+        "What is the number of points scored in 2015?",
+        "How many points were scored in 2015?".replace("were ", ""),
+    ),
     ("Do I have to give 30 days of notice?", "Must I give thirty days of notice?"),
     ("Is it possible to carry over 2 weeks?", "Can I carry over 14 days?"),
     ("What's the deadline for expense reports?", "For expense reports, what is the deadline?"),
