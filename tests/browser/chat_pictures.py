@@ -34,7 +34,7 @@ from tests.workspace import fill
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SHELVES = ("hr/leave.{}.md", "hr/working-hours.{}.md", "contracts/service-agreement.{}.md")
 WORDS = Words()
-LANGUAGES = ("en", "zh")
+FREE = {"en": "How many days of annual leave do I get?", "zh": "没休完的年假有效期到什么时候？"}
 PATIENCE = 120.0  # seconds; the local model embeds slowly on a busy machine
 FONT = '"Liberation Sans", "Noto Sans CJK SC", sans-serif'
 STYLE = f"""
@@ -181,7 +181,7 @@ def feishu_page(card: Mapping[str, Any]) -> str:
 async def told(driver: Driver, language: str) -> tuple[str, str]:
     """An answer and a waiting card: the ids of their messages."""
     scene = Scene(driver)
-    free, held = (WORDS(language, f"web.home.suggest.{name}") for name in ("answer", "held"))
+    free, held = FREE[language], WORDS(language, "web.home.suggest.held")
     await fill(driver.app, tuple(name.format(language) for name in SHELVES))
     question = await driver.say("ada", "general", free)
     answer = await scene.until(lambda: _last(scene, question), PATIENCE)
@@ -224,7 +224,7 @@ async def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     pages: dict[str, str] = {}
     for platform, drawn in (("slack", slack), ("feishu", feishu)):
-        for language in LANGUAGES:
+        for language in FREE:
             with tempfile.TemporaryDirectory(prefix="signoff-", ignore_cleanup_errors=True) as folder:
                 Path(folder).chmod(0o755)  # root's server runs as nobody, who must get in
                 server = EmbeddedPostgres(Path(folder) / "home", durable=False)
