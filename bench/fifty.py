@@ -14,6 +14,7 @@ Writes bench/results/fifty.json (fifty-model.json) and the table in docs/benchma
 import argparse
 import asyncio
 import json
+import os
 import re
 import tempfile
 import time
@@ -198,7 +199,7 @@ async def judged_by(writer: Writer, items: Sequence[Item], replies: Sequence[Rep
 
 async def run(rounds: int, model: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that is written to fifty.json; `model` are the settings of a language model, if any."""
-    items = load()
+    items, load_before = load(), os.getloadavg()
     writer = make_writer(Settings(home=ROOT, config=ROOT / "signoff.toml", **model))
     systems: dict[str, list[Reply]] = {}
     extra: dict[str, Any] = {}
@@ -240,6 +241,7 @@ async def run(rounds: int, model: Mapping[str, Any]) -> dict[str, Any]:
     }
     return {
         "set": "handbook",
+        "load_average": [round(load_before[0], 1), round(os.getloadavg()[0], 1)],
         **provenance(f"python -m bench.fifty --rounds {rounds}{' --model' * bool(model)}", config),
         "systems": {
             name: {**extra[name], **_report(items, replies, latencies[name])}
@@ -314,7 +316,7 @@ def _page(result: Mapping[str, Any]) -> str:
     systems = result["systems"]
     ours, machine = systems["ours"], result["machine"]
     held_out = ours["held_out"]["right"]["n"]
-    named = result["config"]["model"]
+    named, busy = result["config"]["model"], result["load_average"]
     written = f"written and judged by {named}" if named else "no language model"
     commit = result["commit"][:7] + (" with changes" if result["modified"] else "")
     return "\n\n".join(
@@ -322,7 +324,8 @@ def _page(result: Mapping[str, Any]) -> str:
             "## Fifty questions on the sample handbook",
             f"`{result['command']}`, {result['date'][:10]}, {machine['processor']}, {machine['cores']} cores, "
             f"Python {machine['python']}, commit {commit}, configuration `{result['config_hash']}`, "
-            f"{written}. Every question with both replies is in `bench/results/`; what counts as "
+            f"{written}; load average {busy[0]} at the start, {busy[1]} at the end, which the milliseconds depend on. "
+            "Every question with both replies is in `bench/results/`; what counts as "
             "right is in [the set's README](../bench/sets/handbook/README.md).",
             "The old chain cuts Markdown and PDF text at 500 characters with 50 overlap, keeps it in FAISS, takes the "
             "four nearest chunks to the history and the question as one text, and always answers. It has the same "

@@ -14,6 +14,7 @@ from typing import Any
 from playwright.async_api import async_playwright
 
 from bot.app import Parts
+from bot.words import Words
 from rag_graph.models import ExtractiveWriter
 from store.database import migrate
 from store.embedded import EmbeddedPostgres
@@ -24,7 +25,7 @@ from tests.emulators.feishu.client import StandIn as FeishuStandIn
 from tests.emulators.slack.client import StandIn as SlackStandIn
 from tests.emulators.slack.limits import elements_of
 from tests.emulators.slack.seen import label
-from tests.scenario.driver import Driver, Scene
+from tests.scenario.driver import Driver, Scene, Seen
 from tests.scenario.feishu_team import FeishuDriver, feishu_team
 from tests.scenario.slack_driver import SlackDriver
 from tests.scenario.slack_team import slack_team
@@ -32,13 +33,9 @@ from tests.workspace import fill
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SHELVES = ("hr/leave.{}.md", "hr/working-hours.{}.md", "contracts/service-agreement.{}.md")
-QUESTIONS = {
-    "en": (
-        "How many days of annual leave do I get after five years?",
-        "What does clause 3.2 of the service agreement say about payment?",
-    ),
-    "zh": ("入职满五年有多少天年假？", "服务合同第 3.2 条对付款是怎么规定的？"),
-}
+WORDS = Words()
+FREE = {"en": "How many days of annual leave do I get?", "zh": "没休完的年假有效期到什么时候？"}
+PATIENCE = 120.0  # seconds; the local model embeds slowly on a busy machine
 FONT = '"Liberation Sans", "Noto Sans CJK SC", sans-serif'
 STYLE = f"""
 body {{ font: 15px/1.5 {FONT}; color: #1d1c1d; margin: 0; background: #fff }}
@@ -46,7 +43,8 @@ main {{ width: 640px; padding: 18px 22px 20px }} button {{ font: 600 13.5px {FON
 margin: 0 7px 7px 0; color: inherit; border: 1px solid #bbb; border-radius: 4px }} pre {{ white-space: pre-wrap }}
 blockquote {{ border-left: 4px solid #ddd; margin: 4px 0; padding-left: 12px }}
 code {{ background: #f8f8f8; border: 1px solid #ddd; padding: 1px 3px }} ul, ol {{ margin: 4px 0; padding-left: 26px }}
-table {{ border-collapse: collapse; margin: 4px 0 }} td, th {{ border: 1px solid #ddd; padding: 3px 8px; text-align: left }}
+table {{ border-collapse: collapse; margin: 4px 0 }} td, th {{ border: 1px solid #ddd; padding: 3px 8px;
+text-align: left }}
 .slack .who {{ font-weight: 900 }} .slack .app {{ font-size: 10px; background: #e8e8e8; border-radius: 2px;
 padding: 1px 3px; color: #616061; margin-left: 4px; vertical-align: 2px }}
 .slack .block {{ margin: 6px 0 }} .slack .context {{ font-size: 12.5px; color: #616061 }}
@@ -132,6 +130,8 @@ def _shown(element: dict[str, Any]) -> str:
         return f'<div class="{small}">{html.escape(element["text"]["content"])}</div>'
     if tag == "hr":
         return "<hr>"
+    if tag == "table":
+        return _table(element)
     if tag == "button":
         return f'<button class="{element["type"]}">{html.escape(element["text"]["content"])}</button>'
     children = "".join(map(_shown, element.get("elements") or element.get("columns") or ()))
@@ -140,6 +140,16 @@ def _shown(element: dict[str, Any]) -> str:
     if tag in ("column", "column_set"):
         return children
     raise ValueError(f"no look for {tag} yet")
+
+
+def _table(element: dict[str, Any]) -> str:
+    names = [column["name"] for column in element["columns"]]
+    head = "".join(f"<th>{html.escape(column['display_name'])}</th>" for column in element["columns"])
+    rows = (
+        "".join(f"<td>{html.escape(str(row.get(name, '')))}</td>" for name in names)
+        for row in element["rows"]
+    )
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 def _markdown(element: dict[str, Any]) -> str:
@@ -170,20 +180,31 @@ def feishu_page(card: Mapping[str, Any]) -> str:
 
 async def told(driver: Driver, language: str) -> tuple[str, str]:
     """An answer and a waiting card: the ids of their messages."""
-    scene, (free, held) = Scene(driver), QUESTIONS[language]
+    scene = Scene(driver)
+    free, held = FREE[language], WORDS(language, "web.home.suggest.held")
     await fill(driver.app, tuple(name.format(language) for name in SHELVES))
-    question = await scene.asked(free)
-    answer = (await scene.answers("general", question))[-1]
+    question = await driver.say("ada", "general", free)
+    answer = await scene.until(lambda: _last(scene, question), PATIENCE)
     await driver.say("ada", "general", held)
-    return answer.id, (await scene.card(held)).id
+    card = await scene.until(lambda: _card(scene), PATIENCE)
+    return answer.id, card.id
+
+
+async def _last(scene: Scene, question: str) -> Seen | None:
+    """The answer, once it is no stream any more."""
+    shown = await scene.answers("general", question)
+    return next((message for message in shown if "passage:1" in message.buttons), None)
+
+
+async def _card(scene: Scene) -> Seen | None:
+    shown = await scene.driver.see("rena", "review")
+    return next((message for message in shown if "approve" in message.buttons), None)
 
 
 async def slack(url: str, folder: Path, language: str) -> dict[str, str]:
     parts = Parts(embedder=LocalEmbedder(), writer=ExtractiveWriter())
     with SlackStandIn() as stand_in:
-        async with slack_team(
-            stand_in, url, folder, parts=parts, queues=("answers", "ingest"), language=language, handbook={}
-        ) as team:
+        async with slack_team(stand_in, url, folder, parts=parts, language=language, handbook={}) as team:
             answer, card = await told(SlackDriver(team), language)
             world = (await stand_in.world())["channels"]
             messages = {m["ts"]: m for place in world.values() for m in place["messages"]}
@@ -193,9 +214,7 @@ async def slack(url: str, folder: Path, language: str) -> dict[str, str]:
 async def feishu(url: str, folder: Path, language: str) -> dict[str, str]:
     parts = Parts(embedder=LocalEmbedder(), writer=ExtractiveWriter())
     with FeishuStandIn() as stand_in:
-        async with feishu_team(
-            stand_in, url, folder, parts=parts, queues=("answers", "ingest"), language=language, handbook={}
-        ) as team:
+        async with feishu_team(stand_in, url, folder, parts=parts, language=language, handbook={}) as team:
             answer, card = await told(FeishuDriver(team), language)
             messages = {m["message_id"]: m["shown"] for m in (await stand_in.world())["messages"]}
             return {"answer": feishu_page(messages[answer]), "review": feishu_page(messages[card])}
@@ -205,7 +224,7 @@ async def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     pages: dict[str, str] = {}
     for platform, drawn in (("slack", slack), ("feishu", feishu)):
-        for language in QUESTIONS:
+        for language in FREE:
             with tempfile.TemporaryDirectory(prefix="signoff-", ignore_cleanup_errors=True) as folder:
                 Path(folder).chmod(0o755)  # root's server runs as nobody, who must get in
                 server = EmbeddedPostgres(Path(folder) / "home", durable=False)
