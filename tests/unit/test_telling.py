@@ -140,7 +140,7 @@ def test_a_place_is_named_unless_it_is_private() -> None:
     assert found == ["slack:C1", "feishu:oc_1", "", "", ""]
 
 
-@pytest.mark.parametrize("text", [*STOP, "Stop!", " 停。", "CANCEL"])
+@pytest.mark.parametrize("text", [*sorted(STOP), "Stop!", " 停。", "CANCEL"])
 def test_stop_is_understood(text: str) -> None:
     """In both languages, with or without a mark behind it."""
     assert is_stop(text)
