@@ -7,7 +7,7 @@ from rag_graph.contracts import Deps, Draft, Known, Question, Turn
 from rag_graph.drafting import cited_from
 from rag_graph.followups import needs_rewrite
 from rag_graph.likeness import same
-from rag_graph.policy import Refuse, decide
+from rag_graph.policy import Refuse, Two, decide
 
 __all__ = ["alone", "looked_up"]
 
@@ -26,8 +26,9 @@ def alone(text: str) -> bool:
 async def looked_up(deps: Deps, question: Question, text: str) -> dict[str, Any]:
     """The state update that publishes the answer signed off for `text`; empty where there is none.
 
-    `text` is the question as it can be asked alone. A rule that refuses the question refuses this answer too; rules
-    that would hold a draft do not, for a person has signed it.
+    `text` is the question as it can be asked alone. A rule that refuses the question refuses this answer too, and one
+    that asks for two people asks for them each time: the answer may have been signed by one, under another rule.
+    Rules that would hold a draft for one person do not, for a person has signed it.
     """
     if deps.shelf is None or not alone(text):
         return {}
@@ -35,7 +36,7 @@ async def looked_up(deps: Deps, question: Question, text: str) -> dict[str, Any]
         if same(text, known.question, known.sure):
             continue
         made = await _standing(deps, question, known)
-        if made is None or isinstance(decide(question, made, deps.rules, text), Refuse):
+        if made is None or isinstance(decide(question, made, deps.rules, text), Refuse | Two):
             continue
         return {
             "draft": made.to_json(),
