@@ -7,10 +7,12 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -156,7 +158,7 @@ def page(found: Mapping[str, Any]) -> str:
             str(one["questions"]),
             str(one["reviews"]),
             str(one["deliveries"]),
-            "; ".join(one["faults"]) or "none",
+            _faults(one["faults"]),
             f"{one['seconds']:.0f}",
             f"{one['load_before']}",
             f"{one['provenance']['date'][:10]}, {one['provenance']['commit'][:7]}",
@@ -186,6 +188,12 @@ def page(found: Mapping[str, Any]) -> str:
         + "\n".join(_sentences(found))
         + "\n\n![Recovery times](../bench/results/chaos.png)"
     )
+
+
+def _faults(faults: Sequence[str]) -> str:
+    """What was found, each kind once: numbers and ids left out, with how often."""
+    kinds = Counter(re.sub(r"\b[0-9a-f]{8,}\b|\d+(\.\d+)?", "…", fault.split(":")[0]) for fault in faults)
+    return "; ".join(f"{count} × {kind}" for kind, count in kinds.items()) or "none"
 
 
 def _sentences(found: Mapping[str, Any]) -> list[str]:

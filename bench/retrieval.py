@@ -269,7 +269,7 @@ def page(
     quality = [
         [
             name,
-            *(_pair(by[name, mode]) for mode in modes),
+            *(_pair(by[name, mode]) if (name, mode) in by else "–" for mode in modes),
             _reach(name),
             f"{first[name]['metrics']['knee']:.0f}",
         ]
