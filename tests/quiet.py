@@ -22,9 +22,11 @@ sys.addaudithook(_note)
 
 from bot.app import open_app  # noqa: E402 - what is imported before the hook could call home unseen
 from bot.settings import load_settings  # noqa: E402
+from bot.telemetry import configure_logging  # noqa: E402
 
 
 async def main() -> dict[str, Any]:
+    configure_logging()  # to stderr: standard output is for the JSON
     settings = load_settings()
     assert settings.database_url is not None
     async with open_app(settings, settings.database_url.get_secret_value()) as app:

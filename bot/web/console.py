@@ -152,7 +152,7 @@ async def pausing(request: Request, site: Site) -> Response:
     if not by_htmx(request):
         return RedirectResponse(f"{visitor(request).base}/console/documents", status_code=303)
     where = place or reader.words("chat.kb.pause_everywhere")
-    said = Said(reader.t("pauses.off" if off else "pauses.on", where=where), "good")
+    said = Said(reader.t("pauses.off", where=where) if off else reader.t("pauses.on", where=where), "good")
     return site.pages.changes(request, await _shelves(request, site), seen(request, form), said=said)
 
 

@@ -45,7 +45,8 @@ async def both(
     )
     given = await feishu.reset(FeishuManifest.read(feishu_team.ROOT / "manifests" / "feishu.yaml").content)
     reviewers = ("slack:U0REV", "slack:U0REV2", "feishu:ou_rena", "feishu:ou_rolf")
-    wanted = {"channels": (review_in,), "reviewers": reviewers}
+    # The same question is asked again and again, and is to be held each time.
+    wanted = {"channels": (review_in,), "reviewers": reviewers, "verified": False}
     here = feishu_team.settings_for(given, feishu.base, folder, webhook=False, review=wanted)
     there = slack_team.settings_for(slack, folder, socket=True)
     settings: Settings = here.model_copy(update={"slack": there.slack})

@@ -19,10 +19,12 @@ async def team(database_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
         yield opened
 
 
-async def arrives(team: Desk, *texts: str, audience: tuple[str, ...] = ("everyone",)) -> int:
+async def arrives(
+    team: Desk, *texts: str, name: str = "penguins.md", audience: tuple[str, ...] = ("everyone",)
+) -> int:
     """A document becomes visible; its version's id."""
     embedder = team.app.admin.embedder
-    return (await publish(team.app.store, embedder, "zoo", "penguins.md", texts, audience=audience)).id
+    return (await publish(team.app.store, embedder, "zoo", name, texts, audience=audience)).id
 
 
 async def test_a_document_has_its_questions_asked_again(team: Desk) -> None:
@@ -46,7 +48,8 @@ async def test_a_document_has_its_questions_asked_again(team: Desk) -> None:
 async def test_a_document_that_says_nothing_of_it_asks_nothing(team: Desk) -> None:
     """What it does not answer stays open."""
     await team.answered(PENGUINS)
-    assert await team.app.gaps.replay(await arrives(team, "Parking permits are issued at the gate.")) == 0
+    version = await arrives(team, "Parking permits are issued at the gate.", name="parking.md")
+    assert await team.app.gaps.replay(version) == 0
 
 
 async def test_who_may_not_read_it_is_not_told(team: Desk) -> None:

@@ -415,11 +415,19 @@ async def test_a_draft_from_closed_documents_is_opened_privately(here: Scene) ->
 
 async def test_the_nearest_signed_answer_stands_beside_the_draft(here: Scene) -> None:
     """Where one is known, the card shows its question, its words and who signed it."""
-    _, card = await here.held()
+    _, first = await here.held()
+    await here.driver.click("rolf", "review", first.id, "approve")
+    await here.ended(CONTRACT)
+    (signed,) = await here.app.store.verified.list()
+    _, card = await here.held("合同第 7.1 条规定的赔偿责任上限是多少？")
     known = {
+        "id": signed.id,
         "question": "付款期限是多少天？",
         "answer": "验收后 30 日内付款 [1]。",
         "signed_by": here.driver.principal("rolf"),
+        "signed_at": "2026-11-02T08:00:00+00:00",
+        "sure": 0.4,
+        "diff": [],
     }
     await changed_draft(here, nearest=known)
     await here.driver.click("rena", "review", card.id, "claim")
