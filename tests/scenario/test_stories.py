@@ -417,8 +417,7 @@ async def test_the_nearest_signed_answer_stands_beside_the_draft(here: Scene) ->
     """Where one is known, the card shows its question, its words and who signed it."""
     _, first = await here.held()
     await here.driver.click("rolf", "review", first.id, "approve")
-    await here.ended(CONTRACT)
-    (signed,) = await here.app.store.verified.list()
+    (signed,) = await here.until(here.app.store.verified.list)
     _, card = await here.held("合同第 7.1 条规定的赔偿责任上限是多少？")
     known = {
         "id": signed.id,
