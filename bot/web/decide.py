@@ -163,16 +163,18 @@ async def _card(request: Request, site: Site, review_id: int, following: int | N
     asked = replace(asked, review=replace(asked.review, draft=seen_beside))
     cited = [citation["passage_id"] for citation in asked.review.draft.get("citations", ())]
     passages = {p.id: p for p in await site.app.store.search.passages(cited, readers)} if cited else {}
+    readable = desk_views.may_read_draft(asked.review, readers, passages)
+    if readable and asked.review.state == "pending":
+        # Before its events are read: what is drawn here is not another card a moment later.
+        await site.app.store.reviews.saw(review_id, reader.person.principal)
     card = desk_views.card(
         asked,
         reader,
         passages=passages,
-        readable=desk_views.may_read_draft(asked.review, readers, passages),
+        readable=readable,
         events=await site.app.store.reviews.events(review_id),
         others=[p for p in site.app.settings.review.reviewers if p != asked.question.asker],
     )
-    if card.readable and card.state == "pending":
-        await site.app.store.reviews.saw(review_id, reader.person.principal)
     return site.pages.block(
         request, "card.html", f"card-{review_id}", card=card, reasons=REASONS, next=following
     )
