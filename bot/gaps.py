@@ -121,8 +121,10 @@ class Gaps:
                 continue
             if await self._asking.replay(row.id, f"replay:{version_id}", title=version.title):
                 asked[row.asker] += 1
-        log.info("gaps.replayed", version=version_id, questions=sum(asked.values()))
-        return sum(asked.values())
+        replayed = sum(asked.values())
+        if replayed:  # a first start reads thirty documents, and nobody has asked yet
+            log.info("gaps.replayed", version=version_id, questions=replayed)
+        return replayed
 
     def _answers(self, result: SearchResult, document_id: int) -> bool:
         """Whether the document is among what the answer would be drafted from, and that is sure enough."""
