@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from bot.deliver import Deliverer, NotDelivered
-from bot.messages import AGAIN, Reply
+from bot.messages import AGAIN, Reactions, Reply
 from bot.words import Words
 from store import Store
 from store.conversations import QuestionRow
-from store.deliveries import NewDelivery
+from store.deliveries import DeliveryRow, NewDelivery
 
 __all__ = ["Correcting", "Correction", "corrected"]
 
@@ -106,12 +106,8 @@ class Correcting:
                 question.id, "answered", answer=told.to_json(), correction=True
             ):
                 return  # withdrawn meanwhile
-        for row in await self._store.deliveries.for_question(question.id):
-            said_here = row.purpose == f"answer:{question.id}" or row.purpose.startswith(
-                f"share:{question.id}:"
-            )
-            if said_here and row.state == "sent":
-                await self._deliverer.redraw(row, replace(told, kind=row.kind))
+        for row in await self._shown(question):
+            await self._deliverer.redraw(row, replace(told, kind=row.kind))
         await self._store.changes.notify(
             f"conversation:{question.conversation_id}", {"question": question.id}
         )
@@ -121,7 +117,8 @@ class Correcting:
         )
 
     async def _tell(self, question: QuestionRow, correction: Correction) -> None:
-        """The asker in their thread; those who judged the answer, by a message of their own where there is one."""
+        """The asker in their thread; those who judged the answer or put an emoji on it, by a message of their own where
+        there is one."""
         sentence = self._words(
             question.language, f"correction.told_{correction.kind}", title=correction.title
         )
@@ -143,13 +140,13 @@ class Correcting:
         asked = self._words(
             question.language, "correction.judged", sentence=sentence, question=question.text[:300]
         )
-        for judged in await self._store.conversations.feedback_on(question.id):
-            house, _, user = judged.person.partition(":")
-            if judged.person == question.asker or house not in PLATFORMS_WITH_DIRECT_MESSAGES:
+        for person in await self._interested(question):
+            house, _, user = person.partition(":")
+            if person == question.asker or house not in PLATFORMS_WITH_DIRECT_MESSAGES:
                 continue
             await self._quietly(
                 NewDelivery(
-                    purpose=f"{purpose}:{judged.person}",
+                    purpose=f"{purpose}:{person}",
                     platform=house,
                     kind="notice",
                     address={"user": user},
@@ -157,6 +154,28 @@ class Correcting:
                     question_id=question.id,
                 )
             )
+
+    async def _interested(self, question: QuestionRow) -> list[str]:
+        """Principals of those who judged the answer, and of those who put an emoji on it where it stands."""
+        judged = await self._store.conversations.feedback_on(question.id)
+        found = {opinion.person for opinion in judged}
+        for row in await self._shown(question):
+            house: object = self._deliverer.platform(row.platform)
+            if isinstance(house, Reactions) and row.message_id:
+                try:
+                    found |= set(await house.reacted(row.message_id))
+                except OSError as error:
+                    log.warning("correction.reactions_unread", question=question.id, error=str(error))
+        return sorted(found)
+
+    async def _shown(self, question: QuestionRow) -> list[DeliveryRow]:
+        """The messages that show the answer: in its thread, and where it was shared."""
+        return [
+            row
+            for row in await self._store.deliveries.for_question(question.id)
+            if row.state == "sent"
+            and (row.purpose == f"answer:{question.id}" or row.purpose.startswith(f"share:{question.id}:"))
+        ]
 
     async def _quietly(self, new: NewDelivery) -> None:
         """What cannot be sent now has its row, and is tried again from there."""

@@ -165,6 +165,9 @@ class Verifying:
         if row.question_id is None:
             await self._store.verified.retire(row.id, "", "asked in a conversation that is gone")
             return None
+        if not row.audience:  # nor a reviewer, then
+            await self._store.verified.retire(row.id, "", "nobody may read all of its sources any more")
+            return None
         earlier = [
             review
             for review in await self._store.reviews.for_question(row.question_id)

@@ -44,7 +44,9 @@ class NewRun:
     timings: Mapping[str, float] = field(default_factory=dict)
     prompts: Sequence[Mapping[str, Any]] = ()
     variant: str = ""  # "": the settings themselves
-    scores: Sequence[Mapping[str, Any]] = ()  # by passage: "id", "score", and its rank in each leg that found it
+    scores: Sequence[
+        Mapping[str, Any]
+    ] = ()  # by passage: "id", "score", and its rank in each leg that found it
     cost: float | None = None
     error: str = ""
 
@@ -95,7 +97,10 @@ class Runs:
                 RunRow(
                     **{
                         **row,
-                        **{name: tuple(row[name]) for name in ("retrieved", "cited", "degraded", "prompts", "scores")},
+                        **{
+                            name: tuple(row[name])
+                            for name in ("retrieved", "cited", "degraded", "prompts", "scores")
+                        },
                     }
                 )
                 for row in (await connection.execute(query)).mappings()

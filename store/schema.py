@@ -378,7 +378,9 @@ canaries = Table(
     Column("percent", Integer, nullable=False),
     Column("channels", ARRAY(Text), nullable=False, server_default="{}"),  # only these; none: by hash
     Column("started_by", Text, nullable=False),
-    Column("reason", Text, nullable=False, server_default=""),  # why it ended: the guardrail's name, or who said so
+    Column(
+        "reason", Text, nullable=False, server_default=""
+    ),  # why it ended: the guardrail's name, or who said so
     # [{"at", "percent", "by", "what"}], oldest first; only ever appended to
     Column("steps", JSONB, nullable=False, server_default="[]"),
     _moment("started_at", default=True),

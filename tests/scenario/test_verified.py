@@ -112,6 +112,23 @@ async def test_it_never_crosses_audiences(team: Desk) -> None:
     assert served.answer["meta"]["signed"] == "verified"
 
 
+async def test_what_nobody_may_read_any_more_is_retired(team: Desk) -> None:
+    """Signed for lin alone, then its source is zoe's alone and changes: no reviewer could open it, so that none is
+    asked."""
+    documents = await team.app.store.documents.list("contracts")
+    await team.app.store.documents.set_audience(documents[0].id, ("cli:lin",))
+    first = await signed(team)
+    await team.app.store.documents.set_audience(documents[0].id, ("cli:zoe",))
+    await republish(team, CHANGED)
+
+    async def retired() -> bool:
+        known = await team.app.store.verified.of_question(first.id)
+        return known is not None and known.state == "retired"
+
+    await team.wait(retired, "the answer to be retired")
+    assert len(await team.app.store.reviews.for_question(first.id)) == 1
+
+
 async def test_a_changed_source_takes_it_out_of_service_at_once(team: Desk) -> None:
     """With the new version visible the answer is out of service, and back before the reviewers with what changed."""
     first = await signed(team)
