@@ -282,7 +282,8 @@ class Verifying:
             await self._store.verified.uses(row.id, self._correcting.since)
         ):
             reply = replies.verified(self._words, question, draft, by, datetime.now(UTC), review.state)
-            await self._correcting.correct(question, Correction(kind, f"r{review.id}", by, reply=reply))
+            correction = Correction(kind, f"r{review.id}", by, reply=reply, audience=row.audience)
+            await self._correcting.correct(question, correction)
 
     async def retire(
         self, verified_id: int, by: str, reason: str, *, wrong: bool = False, key: str = ""

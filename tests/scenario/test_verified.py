@@ -186,6 +186,32 @@ async def test_signed_again_it_serves_again_and_those_it_was_given_to_hear(team:
     assert "更正" in messages[2][1]
 
 
+async def test_a_correction_shows_nothing_that_is_closed_by_now(team: Desk) -> None:
+    """The source becomes lin's alone, then changes: what may was given is taken down unnamed, lin's is marked.
+    Signed again, lin reads the new text where the old one stood, and may still nothing."""
+    first = await signed(team)
+    other = await team.answered(CONTRACT, "t2", "cli:may")
+    documents = await team.app.store.documents.list("contracts")
+    await team.app.store.documents.set_audience(documents[0].id, ("cli:lin",))
+    await republish(team, CHANGED)
+    review = await second_look(team, first.id)
+
+    async def kind_of(question_id: str, kind: str) -> bool:
+        row = await team.app.store.conversations.question(question_id)
+        return bool((row.answer or {})["meta"].get("correction", {}).get("kind") == kind and row.remembered)
+
+    await team.wait(lambda: kind_of(first.id, "changed"), "lin's answer to be marked")
+    await team.wait(lambda: kind_of(other.id, "closed"), "may's answer to be taken down")
+    await team.decide(review, "edit", text="验收合格后 30 日内付款 [1]。")
+    await team.wait(lambda: kind_of(first.id, "replaced"), "lin's answer to be corrected")
+    assert await kind_of(other.id, "closed")
+    told = str(await team.messages(other.id))
+    assert "合同条款" not in told
+    assert "30 日" not in told
+    assert "45 日" not in told
+    assert "30 日" in str(await team.messages(first.id))
+
+
 async def test_approved_again_it_stands(team: Desk) -> None:
     """Approved at the second look, the old words serve again with the new passage as their source."""
     first = await signed(team)
