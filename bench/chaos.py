@@ -31,6 +31,7 @@ from tests.fuzz.parsers import fuzz_parsers
 from tests.load import chaos
 from tests.load.fleet import Program, keeping_logs
 from tests.load.judge import Report
+from tests.load.upgrade import upgraded
 from tests.load.whispers import whispered
 
 RESULTS = ROOT / "bench" / "results" / "chaos.json"
@@ -52,6 +53,10 @@ SCENARIOS: dict[str, tuple[str, Scenario]] = {
         lambda ground, _: chaos.unsteady(ground),
     ),
     "burst": ("1,000 events in 10 s, 2 processes, no model", lambda ground, _: chaos.burst(ground)),
+    "upgraded": (
+        "from the schema before: migrated under load, 2 processes replaced, drafts and a document waiting",
+        lambda ground, _: upgraded(ground, another(ground.database)),
+    ),
     "whispered": (
         "random audiences, documents, channels, people and questions, audiences changing while drafts wait",
         lambda ground, _: whispered(ground.slack, ground.database, ground.folder),
@@ -59,6 +64,14 @@ SCENARIOS: dict[str, tuple[str, Scenario]] = {
     "doors": ("garbled, forged, old and replayed requests at every address", lambda ground, _: doors(ground)),
     "parsers": ("garbled documents of every format, and settings files", lambda *_: parsers()),
 }
+
+
+def another(database: str) -> str:
+    """The URL of an empty database beside `database`."""
+    url = make_url(database)
+    with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE another")
+    return url.set(database="another").render_as_string(hide_password=False)
 
 
 async def doors(ground: chaos.Ground, requests: int = 8_000) -> Report:
@@ -237,6 +250,14 @@ def _burst(one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
     )
 
 
+def _upgraded(_one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
+    return (
+        f"Upgraded under load: {measured['runs_of_the_old_version']} questions had been answered or held by the old "
+        f"version, {measured['paused_reviews']} drafts of it waited and {measured['queued_documents']} document; the "
+        f"migration took {measured['migrate_seconds']} s, its processes ended within {measured['drain_seconds']} s."
+    )
+
+
 def _whispered(one: Mapping[str, Any], measured: Mapping[str, Any]) -> str:
     checks = measured["checks"]
     kinds = ", ".join(f"{count:,} × {kind}" for kind, count in checks.items())
@@ -263,6 +284,7 @@ SAYING: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "limited": _limited,
     "unsteady": _unsteady,
     "burst": _burst,
+    "upgraded": _upgraded,
     "whispered": _whispered,
     "doors": _doors,
     "parsers": _parsers,

@@ -65,9 +65,9 @@ def rows(found: Material, size: int) -> Any:
         question = f"{near} #{number}"
         answer = {"text": near * 8, "kind": "model", "citations": [], "sentences": []}
         audience = ["everyone"]
-        if number % 100 == 0:
+        if number // 2 % 100 == 0:
             audience = ["web:one", "web:ten"]
-        elif number % 10 == 0:
+        elif number // 2 % 10 == 0:
             audience = ["web:ten"]
         literal = "[" + ",".join(f"{value:.5g}" for value in vector) + "]"
         yield (

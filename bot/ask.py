@@ -18,6 +18,7 @@ from bot.limits import door
 from bot.messages import Change, Incoming, Progress, Reply
 from bot.patience import Patience
 from bot.pausing import paused, pausing
+from bot.principals import readers
 from bot.sampling import Sampling, sampled
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
@@ -36,15 +37,6 @@ from store.runs import NewRun
 from store.text import clean, language
 
 log = structlog.get_logger(__name__)
-
-
-def readers(conversation: ConversationRow, asker: str) -> tuple[str, ...]:
-    """Who reads an answer there: in a channel everyone and that channel, in private the asker (invariant 6)."""
-    if conversation.private:
-        return ("everyone", asker)
-    # Names of channels need a mark that tells them from people; ids of chat platforms carry it already.
-    mark = "#" if conversation.platform in ("web", "cli") else ""
-    return ("everyone", f"{conversation.platform}:{mark}{conversation.channel}")
 
 
 @dataclass(frozen=True, slots=True)

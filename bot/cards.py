@@ -192,7 +192,7 @@ async def beside(store: Store, review: ReviewRow, reader: Collection[str] = ()) 
 
 async def narrowed(store: Store, review: ReviewRow) -> bool:
     """Whether none of those a draft was written for may still read all that it cites."""
-    return bool(review.draft.get("citations")) and not (await current(store, review)).audience
+    return not (await current(store, review)).audience
 
 
 def card(review: ReviewRow, question: QuestionRow, place: str, language: str) -> Reply:

@@ -1,8 +1,7 @@
 """/kb, whatever the platform: one table drives what it does, its help, and the usage hints of the manifests."""
 
-import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bot.doctor import examine
 from bot.gaps import Cluster
 from bot.pausing import pause, pauses, place_of
+from bot.principals import unreadable
 from bot.telling import age, opinion, reason
 from store.catalogue import CollectionRow
 from store.errors import NotFound
@@ -24,7 +24,6 @@ GAPS_SHOWN = 12  # clusters shown of each week
 STATS_DAYS = 7
 KINDS = ("unknown", "rejected", "unhelpful")
 INHERIT = "inherit"
-PRINCIPAL = re.compile(r"everyone|(slack|feishu|web|cli):[^\s,]+")
 SNIPPET = 160
 
 
@@ -353,8 +352,3 @@ class Table:
             )
             for switch in await pauses(self._app.store.switches)
         ]
-
-
-def unreadable(names: Sequence[str]) -> list[str]:
-    """Those of `names` that nobody could be."""
-    return [name for name in names if not PRINCIPAL.fullmatch(name)]

@@ -8,30 +8,35 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from bot.deliver import Deliverer, NotDelivered
-from bot.messages import AGAIN, Reply
+from bot.messages import AGAIN, Reactions, Reply
+from bot.principals import readers
 from bot.words import Words
 from store import Store
 from store.conversations import QuestionRow
-from store.deliveries import NewDelivery
+from store.deliveries import DeliveryRow, NewDelivery
+from store.errors import NotFound
 
 __all__ = ["Correcting", "Correction", "corrected"]
 
 log = structlog.get_logger(__name__)
 
 PLATFORMS_WITH_DIRECT_MESSAGES = ("slack", "feishu")
+EMPTIED = ("withdrawn", "closed")  # of these nothing is shown
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
     """What happened to an answer. `kind`: changed (a source says something else now), gone (its document was removed),
     withdrawn (a reviewer found it wrong), replaced (`reply` is what is right), confirmed (it was looked at again and
-    stands). `key` names the occasion: the same one corrects once. `by` is empty where nobody decided."""
+    stands), closed (those who read it may not read any more what it rests on). `key` names the occasion: the same one
+    corrects once. `by` is empty where nobody decided. `audience` is who may read `reply`."""
 
     kind: str
     key: str
     by: str = ""
     title: str = ""
     reply: Reply | None = None
+    audience: tuple[str, ...] = ("everyone",)
 
 
 def corrected(words: Words, told: Reply, correction: Correction, at: datetime) -> Reply:
@@ -41,7 +46,7 @@ def corrected(words: Words, told: Reply, correction: Correction, at: datetime) -
     base = correction.reply or was
     day = f"{at:%Y-%m-%d}"
     mark = words(told.language, f"correction.{correction.kind}", title=correction.title, day=day)
-    gone = correction.kind == "withdrawn"
+    gone = correction.kind in EMPTIED
     parts = [f"**{mark}**"] if gone else [f"**{mark}**", base.text]
     meta = {
         **base.meta,
@@ -98,35 +103,60 @@ class Correcting:
             return
         told = Reply.from_json(question.answer)
         earlier = told.meta.get("correction") or {}
-        if earlier.get("kind") == "withdrawn" and earlier.get("key") != correction.key:
+        another = earlier.get("key") != correction.key
+        if another and (
+            earlier.get("kind") == "withdrawn" or (earlier.get("kind") == "closed" and not correction.reply)
+        ):
             return  # what was taken back stays so
-        if earlier.get("key") != correction.key:
-            told = corrected(self._words, told, correction, datetime.now(UTC))
+        conversation = await self._store.conversations.get(question.conversation_id)
+        here = await self._as_open(told, correction, readers(conversation, question.asker))
+        if not another and earlier["kind"] == "closed":  # killed before all was told
+            here = Correction("closed", correction.key, correction.by)
+        before, now = told, datetime.now(UTC)
+        if another:
+            told = corrected(self._words, before, here, now)
             if not await self._store.conversations.set_state(
                 question.id, "answered", answer=told.to_json(), correction=True
             ):
                 return  # withdrawn meanwhile
-        for row in await self._store.deliveries.for_question(question.id):
-            said_here = row.purpose == f"answer:{question.id}" or row.purpose.startswith(
-                f"share:{question.id}:"
-            )
-            if said_here and row.state == "sent":
-                await self._deliverer.redraw(row, replace(told, kind=row.kind))
+        for row in await self._shown(question):
+            shown = told
+            if row.purpose.startswith("share:"):
+                there = await self._as_open(before, correction, ("everyone", row.purpose.split(":", 2)[2]))
+                shown = told if there.kind == here.kind else corrected(self._words, before, there, now)
+            await self._deliverer.redraw(row, replace(shown, kind=row.kind))
         await self._store.changes.notify(
             f"conversation:{question.conversation_id}", {"question": question.id}
         )
-        await self._tell(question, correction)
+        await self._tell(question, told, here)
         await self._store.queue.defer(
             "remember", {"question_id": question.id}, lock=f"memory:{question.conversation_id}"
         )
 
-    async def _tell(self, question: QuestionRow, correction: Correction) -> None:
-        """The asker in their thread; those who judged the answer, by a message of their own where there is one."""
+    async def _as_open(self, told: Reply, correction: Correction, principals: Sequence[str]) -> Correction:
+        """`correction` as those may read it: where what it shows rests on something that is not for them any more, the
+        answer is closed. A document that is gone has no readers, and keeps nothing from anybody."""
+        if correction.kind in EMPTIED:
+            return correction
+        shown = correction.reply or told
+        audiences = [correction.audience] if correction.reply else []
+        for document in dict.fromkeys(int(citation["document_id"]) for citation in shown.citations):
+            try:
+                audiences.append((await self._store.documents.show(document)).audience)
+            except NotFound:
+                continue
+        if all(set(audience) & set(principals) for audience in audiences):
+            return correction
+        return Correction("closed", correction.key, correction.by)
+
+    async def _tell(self, question: QuestionRow, told: Reply, correction: Correction) -> None:
+        """The asker in their thread; those who judged the answer or put an emoji on it, by a message of their own where
+        there is one."""
         sentence = self._words(
             question.language, f"correction.told_{correction.kind}", title=correction.title
         )
         meta = {"question_id": question.id}
-        offer = {"actions": [AGAIN]} if correction.kind in ("changed", "gone", "withdrawn") else {}
+        offer = {"actions": [AGAIN]} if correction.kind not in ("replaced", "confirmed") else {}
         platform = question.conversation_id.split(":", 1)[0]
         purpose = f"corrected:{question.id}:{correction.key}"
         await self._quietly(
@@ -140,16 +170,22 @@ class Correcting:
                 question_id=question.id,
             )
         )
-        asked = self._words(
-            question.language, "correction.judged", sentence=sentence, question=question.text[:300]
-        )
-        for judged in await self._store.conversations.feedback_on(question.id):
-            house, _, user = judged.person.partition(":")
-            if judged.person == question.asker or house not in PLATFORMS_WITH_DIRECT_MESSAGES:
+        elsewhere = self._words(question.language, "correction.told_elsewhere")
+        for person in await self._interested(question):
+            house, _, user = person.partition(":")
+            if person == question.asker or house not in PLATFORMS_WITH_DIRECT_MESSAGES:
                 continue
+            # Where it stands they read with the channel's rights, here with their own.
+            theirs = await self._as_open(told, correction, ("everyone", person))
+            asked = self._words(
+                question.language,
+                "correction.judged",
+                sentence=sentence if theirs.kind == correction.kind else elsewhere,
+                question=question.text[:300],
+            )
             await self._quietly(
                 NewDelivery(
-                    purpose=f"{purpose}:{judged.person}",
+                    purpose=f"{purpose}:{person}",
                     platform=house,
                     kind="notice",
                     address={"user": user},
@@ -157,6 +193,28 @@ class Correcting:
                     question_id=question.id,
                 )
             )
+
+    async def _interested(self, question: QuestionRow) -> list[str]:
+        """Principals of those who judged the answer, and of those who put an emoji on it where it stands."""
+        judged = await self._store.conversations.feedback_on(question.id)
+        found = {opinion.person for opinion in judged}
+        for row in await self._shown(question):
+            house: object = self._deliverer.platform(row.platform)
+            if isinstance(house, Reactions) and row.message_id:
+                try:
+                    found |= set(await house.reacted(row.message_id))
+                except OSError as error:
+                    log.warning("correction.reactions_unread", question=question.id, error=str(error))
+        return sorted(found)
+
+    async def _shown(self, question: QuestionRow) -> list[DeliveryRow]:
+        """The messages that show the answer: in its thread, and where it was shared."""
+        return [
+            row
+            for row in await self._store.deliveries.for_question(question.id)
+            if row.state == "sent"
+            and (row.purpose == f"answer:{question.id}" or row.purpose.startswith(f"share:{question.id}:"))
+        ]
 
     async def _quietly(self, new: NewDelivery) -> None:
         """What cannot be sent now has its row, and is tried again from there."""

@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from bot.consistency import consistent
 from bot.findings import Finding
 from rag_graph.contracts import ModelUnavailable, Turn
 from store.errors import RerankFailed, StoreError
 
 if TYPE_CHECKING:
     from bot.app import App
+
+APART = timedelta(seconds=30)
 
 
 async def examine(app: "App") -> list[Finding]:
@@ -20,8 +23,8 @@ async def examine(app: "App") -> list[Finding]:
         ("embedding", _embedding),
         ("reranker", _reranker),
         ("model", _model),
-        ("reviewers", _reviewers),
         ("queue", _queue),
+        ("clock", _clock),
         ("deliveries", _deliveries),
     ]
     findings = []
@@ -30,7 +33,15 @@ async def examine(app: "App") -> list[Finding]:
             findings.append(await check(app))
         except StoreError as error:
             findings.append(Finding(name, False, type(error).__name__, str(error)))
-    return [*findings, *await _slack(app), *await _feishu(app)]
+    return [*findings, *await _settings(app), *await _slack(app), *await _feishu(app)]
+
+
+async def _settings(app: "App") -> list[Finding]:
+    try:
+        shelves = await app.store.documents.collections()
+    except StoreError:
+        return []  # the database has its own finding
+    return consistent(app.settings, {shelf.name for shelf in shelves})
 
 
 async def _slack(app: "App") -> list[Finding]:
@@ -126,14 +137,6 @@ async def _model(app: "App") -> Finding:
     return Finding("model", True, writer.name)
 
 
-async def _reviewers(app: "App") -> Finding:
-    if not app.settings.review.reviewers:
-        return Finding(
-            "reviewers", False, "nobody may decide", "Name them in signoff.toml, [review] reviewers."
-        )
-    return Finding("reviewers", True, ", ".join(app.settings.review.reviewers))
-
-
 async def _deliveries(app: "App") -> Finding:
     troubles = await app.store.deliveries.troubles(datetime.now(UTC) - timedelta(days=7))
     if not troubles:
@@ -153,3 +156,15 @@ async def _queue(app: "App") -> Finding:
     return Finding(
         "queue", False, "no worker is alive", "Start `signoff up`, or `signoff serve` and `signoff worker`."
     )
+
+
+async def _clock(app: "App") -> Finding:
+    apart = abs(await app.store.database.now() - datetime.now(UTC))
+    if apart > APART:
+        return Finding(
+            "clock",
+            False,
+            f"{apart.total_seconds():.0f} s apart from the database's",
+            "Let both follow a time server: Slack refuses requests that are five minutes old.",
+        )
+    return Finding("clock", True, "the database's and this machine's agree")

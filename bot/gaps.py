@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from bot.ask import Asking, readers
+from bot.ask import Asking
+from bot.principals import readers
 from bot.settings import Search
 from rag_graph.terms import content
 from store import Store

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,17 @@ class Membership(Protocol):
 
     async def inside(self, principal: str, channels: Sequence[str]) -> bool:
         """Whether somebody is in one of these channels, by the platform's ids; False where it does not say."""
+        ...
+
+
+@runtime_checkable
+class Reactions(Protocol):
+    """A house whose readers may put an emoji on a message implements this as well: they are told when what they reacted
+    to is corrected."""
+
+    async def reacted(self, message_id: str) -> Sequence[str]:
+        """The principals of those who have, the bot left out; empty where the scope is missing. Raises `OSError` for
+        what may pass."""
         ...
 
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from bot.commands import unreadable
 from bot.messages import Reply
+from bot.principals import unreadable
 from store.deliveries import DeliveryRow, NewDelivery
 from store.documents import VersionRow
 from store.errors import IngestError, NotFound

@@ -165,6 +165,9 @@ class Verifying:
         if row.question_id is None:
             await self._store.verified.retire(row.id, "", "asked in a conversation that is gone")
             return None
+        if not row.audience:  # nor a reviewer, then
+            await self._store.verified.retire(row.id, "", "nobody may read all of its sources any more")
+            return None
         earlier = [
             review
             for review in await self._store.reviews.for_question(row.question_id)
@@ -279,7 +282,8 @@ class Verifying:
             await self._store.verified.uses(row.id, self._correcting.since)
         ):
             reply = replies.verified(self._words, question, draft, by, datetime.now(UTC), review.state)
-            await self._correcting.correct(question, Correction(kind, f"r{review.id}", by, reply=reply))
+            correction = Correction(kind, f"r{review.id}", by, reply=reply, audience=row.audience)
+            await self._correcting.correct(question, correction)
 
     async def retire(
         self, verified_id: int, by: str, reason: str, *, wrong: bool = False, key: str = ""

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -148,11 +149,22 @@ class Database:
         async with transaction(self.engine) as connection:
             await connection.execute(text("SELECT 1"))
 
-    async def assert_ready(self) -> None:
-        """Raise `ExtensionMissing` or `SchemaOutdated` unless this version can work with what is there."""
+    async def now(self) -> datetime:
+        """The server's clock."""
         async with transaction(self.engine) as connection:
-            if await _revision(connection) != REVISION:
+            moment: datetime = await connection.scalar(text("SELECT clock_timestamp()"))
+        return moment
+
+    async def assert_ready(self) -> None:
+        """Raise `ExtensionMissing`, `SchemaOutdated` or `SchemaAhead` unless this version can work with what is there:
+        its own schema, or the next one, which every migration leaves it able to read and write. So a process that dies
+        between `signoff migrate` and its replacement starts again."""
+        async with transaction(self.engine) as connection:
+            ahead = _ahead(await _revision(connection))
+            if ahead is None or ahead < 0:
                 raise SchemaOutdated
+            if ahead > 1:
+                raise SchemaAhead
             for table in ("procrastinate_jobs", *CHECKPOINT_TABLES):
                 if await connection.scalar(text("SELECT to_regclass(:name)"), {"name": table}) is None:
                     raise SchemaOutdated
@@ -276,6 +288,11 @@ async def _revision(connection: AsyncConnection) -> str | None:
         return None
     revision: str | None = await connection.scalar(text("SELECT version_num FROM alembic_version"))
     return revision
+
+
+def _ahead(revision: str | None) -> int | None:
+    """How many migrations the database is ahead of this version; None where it has none of them."""
+    return int(revision) - int(REVISION) if revision is not None and revision.isdecimal() else None
 
 
 def _numbers(version: str | None) -> tuple[int, ...]:

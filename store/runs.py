@@ -43,6 +43,12 @@ class NewRun:
     tokens: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
     prompts: Sequence[Mapping[str, Any]] = ()
+    variant: str = ""  # "": the settings themselves
+    scores: Sequence[
+        Mapping[str, Any]
+    ] = ()  # by passage: "id", "score", and its rank in each leg that found it
+    cost: float | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +68,7 @@ class Runs:
     async def record(self, new: NewRun) -> int:
         """Store a run and return its id."""
         values = asdict(new)
-        for name in ("retrieved", "cited", "degraded", "tools", "prompts"):
+        for name in ("retrieved", "cited", "degraded", "tools", "prompts", "scores"):
             values[name] = list(values[name])
         values["rewritten_question"] = clean(new.rewritten_question)
         async with single(self._engine) as connection:
@@ -91,7 +97,10 @@ class Runs:
                 RunRow(
                     **{
                         **row,
-                        **{name: tuple(row[name]) for name in ("retrieved", "cited", "degraded", "prompts")},
+                        **{
+                            name: tuple(row[name])
+                            for name in ("retrieved", "cited", "degraded", "prompts", "scores")
+                        },
                     }
                 )
                 for row in (await connection.execute(query)).mappings()

@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
 from sqlalchemy.types import UserDefinedType
 
 # The head of store/migrations; serving processes compare it with the database without loading alembic.
-REVISION = "0005"
+REVISION = "0006"
 
 metadata = MetaData(
     naming_convention={
@@ -360,8 +360,36 @@ runs = Table(
     _moment("created_at", default=True),
     # [{"role", "model", "estimated", "counted", "messages"?}] by call; messages as the text setting allows
     Column("prompts", JSONB, nullable=False, server_default="[]"),
+    Column("variant", Text, nullable=False, server_default=""),  # "": the settings themselves
+    # [{"id", "score", "vector", "keyword", "document"}] by passage as in `retrieved`: its score, its rank in each leg
+    Column("scores", JSONB, nullable=False, server_default="[]"),
+    Column("cost", Double),  # in the currency of [model.prices]; null without a price
+    Column("error", Text, nullable=False, server_default=""),  # the kind of what failed, never its text
 )
 Index("ix_runs_question_id", runs.c.question_id)
+Index("ix_runs_created_at", runs.c.created_at)
+
+canaries = Table(
+    "canaries",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("variant", Text, nullable=False),
+    Column("state", Text, nullable=False, server_default="running"),
+    Column("percent", Integer, nullable=False),
+    Column("channels", ARRAY(Text), nullable=False, server_default="{}"),  # only these; none: by hash
+    Column("started_by", Text, nullable=False),
+    Column(
+        "reason", Text, nullable=False, server_default=""
+    ),  # why it ended: the guardrail's name, or who said so
+    # [{"at", "percent", "by", "what"}], oldest first; only ever appended to
+    Column("steps", JSONB, nullable=False, server_default="[]"),
+    _moment("started_at", default=True),
+    _moment("step_at", default=True),  # when its present percentage began
+    _moment("ended_at"),
+    CheckConstraint("state in ('running', 'promoted', 'rolled_back')", name="state"),
+    CheckConstraint("percent between 0 and 100", name="percent"),
+)
+Index("uq_canaries_running", canaries.c.state, unique=True, postgresql_where=canaries.c.state == "running")
 
 feedback = Table(
     "feedback",

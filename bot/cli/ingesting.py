@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from bot.admin import collection_of
 from bot.app import App
 from bot.cli.session import CommandFailed, Home, Json, dump, myself, opened, run, see_through
-from bot.commands import unreadable
+from bot.principals import unreadable
 from store.documents import VersionRow
 from store.errors import IngestError
 from store.ingest.chunking import Preview

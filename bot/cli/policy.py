@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from bot.app import App
-from bot.ask import readers
 from bot.cli.session import Home, Json, dump, opened, run
+from bot.principals import readers
 from bot.verifying import of_verified
 from rag_graph.contracts import Draft, Question
 from rag_graph.policy import decide

@@ -53,6 +53,7 @@ PATCH = Api(
     "PATCH", "/open-apis/im/v1/messages/:message_id"
 )  # never PUT: 230001 on cards (hermes-agent#8162)
 REACT = Api("POST", "/open-apis/im/v1/messages/:message_id/reactions")
+REACTIONS = Api("GET", "/open-apis/im/v1/messages/:message_id/reactions")
 UNREACT = Api("DELETE", "/open-apis/im/v1/messages/:message_id/reactions/:reaction_id")
 RESOURCE = Api("GET", "/open-apis/im/v1/messages/:message_id/resources/:file_key")
 UPLOAD = Api("POST", "/open-apis/im/v1/files")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from bot.commands import Table, unreadable
+from bot.commands import Table
 from bot.feishu.calls import MESSAGE, Refused
 from bot.feishu.events import Heard, direct_conversation, files, unpacked
 from bot.feishu.markdown import pages, units
 from bot.feishu.render import button, card, row, said
 from bot.feishu.send import FeishuHouse
+from bot.principals import unreadable
 from bot.uploads import Uploads, names_page
 from store.deliveries import DeliveryRow
 from store.errors import NotFound

@@ -31,6 +31,7 @@ NEEDED = frozenset(
 BETTER = {
     "contact:user.email:readonly": "people are not linked to their Slack accounts by themselves",
     "im:message.group_msg": "follow-ups in topics need a mention",
+    "im:message.reactions:read": "who put an emoji on an answer is not told when it is corrected",
     "im:message.reactions:write_only": "no reaction shows that a question was seen",
 }
 GRANTED = 1  # open.feishu.cn/document/server-docs/application-v6/scope/list: grant_status

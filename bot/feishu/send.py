@@ -12,7 +12,7 @@ import structlog
 
 from bot.acquaintance import names
 from bot.feishu import stream
-from bot.feishu.calls import CREATE, PATCH, REPLY, USER, Calls, Refused
+from bot.feishu.calls import CREATE, PATCH, REACTIONS, REPLY, USER, Calls, Refused
 from bot.feishu.cards import review_card
 from bot.feishu.markdown import Json
 from bot.feishu.people import People
@@ -36,6 +36,7 @@ NO_THREADS = frozenset({230071, 230072})
 NO_PLACE = frozenset({230002, 230006, 232009, 232011, 230013, 230035})
 TEXT_BYTES = 100_000  # of a text message's 150 KB
 POST_BYTES = 24_000
+REACTION_PAGES = 20  # of fifty reactions each
 
 
 class FeishuHouse:
@@ -110,6 +111,31 @@ class FeishuHouse:
         user = principal.removeprefix("feishu:")
         found = (await self.calls(USER, {"user_id": user}, query={"user_id_type": "open_id"}))["user"]
         return str(found.get("enterprise_email") or found.get("email") or "") or None
+
+    # --- Reactions
+
+    async def reacted(self, message_id: str) -> list[str]:
+        """Implements `bot.messages.Reactions`."""
+        found: set[str] = set()
+        for part in Posted.parse(message_id).parts:
+            try:
+                found |= await self._reacted(part)
+            except Refused as error:
+                log.info("reactions.none", code=error.code)  # recalled, or without im:message.reactions:read
+        return [f"feishu:{user}" for user in sorted(found)]
+
+    async def _reacted(self, message: str) -> set[str]:
+        found: set[str] = set()
+        page = ""
+        for _ in range(REACTION_PAGES):
+            query = {"user_id_type": "open_id", "page_size": 50, "page_token": page}
+            answer = await self.calls(REACTIONS, {"message_id": message}, query=query)
+            operators = [item.get("operator") or {} for item in answer.get("items") or ()]
+            found |= {str(o["operator_id"]) for o in operators if o.get("operator_type") == "user"}
+            page = str(answer.get("page_token") or "")
+            if not answer.get("has_more") or not page:
+                break
+        return found
 
     # --- posting
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from slack_bolt.async_app import AsyncApp
 
-from bot.commands import Command, Table, unreadable
+from bot.commands import Command, Table
 from bot.messages import Incoming, NotTaken
+from bot.principals import unreadable
 from bot.slack import views
 from bot.slack.events import Heard, decode, direct_conversation
 from bot.slack.render import neutral, said

@@ -33,6 +33,7 @@ BETTER = {
     "groups:history": "follow-ups in private threads need a mention",
     "mpim:history": "follow-ups in group direct messages need a mention",
     "mpim:read": "group direct messages are not answered, with a sentence that says so",
+    "reactions:read": "who put an emoji on an answer is not told when it is corrected",
     "im:write": "a direct message with an unknown result is not looked up",
     "assistant:write": "no suggested prompts",
     "usergroups:read": "administrators by user group are not recognised",

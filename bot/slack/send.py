@@ -132,6 +132,24 @@ class SlackHouse:
             raise ConnectionError(str(error)) from error
         return None if await self.people.refusal(user) else person.email or None
 
+    async def reacted(self, message_id: str) -> list[str]:
+        """Implements `bot.messages.Reactions`."""
+        if not await self.people.can("reactions:read"):
+            return []
+        posted, found = Posted.parse(message_id), set[str]()
+        us = (await self.people.identity()).user_id
+        for ts in posted.parts:
+            try:
+                answer = await self.calls(
+                    self.calls.client.reactions_get, channel=posted.channel, timestamp=ts, full=True
+                )
+            except NotTaken as error:
+                log.info("reactions.none", error=str(error))  # deleted, or the channel is
+                continue
+            for reaction in answer["message"].get("reactions") or ():
+                found |= set(reaction.get("users") or ())
+        return [f"slack:{user}" for user in sorted(found - {us})]
+
     # --- steps
 
     async def _deliver(self, purpose: str, address: Mapping[str, Any], reply: Reply, begun: list[str]) -> str:

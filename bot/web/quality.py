@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from bot.commands import unreadable
 from bot.gaps import Cluster
+from bot.principals import unreadable
 from bot.telling import opinion, reason
 from bot.web.door import Site, field, needs, posted
 from bot.web.views import Reader

@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bot.ask import readers
 from bot.messages import AGAIN, CHOICES, Reply
+from bot.principals import readers
 from bot.telling import SIGNED
 from bot.web.people import PLATFORM, Person
 from bot.web.render import Cite, around, markdown

@@ -170,5 +170,20 @@ async def test_a_newer_database_is_left_alone(database_url: str) -> None:
     await execute(database_url, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(SchemaAhead):
         await migrate(database_url)
-    with pytest.raises(SchemaOutdated):
+    with pytest.raises(SchemaAhead):
+        await ready(database_url)
+
+
+@pytest.mark.parametrize(("steps", "refused"), [(-1, SchemaOutdated), (0, None), (1, None), (2, SchemaAhead)])
+async def test_a_process_serves_its_own_schema_and_the_next(
+    database_url: str, steps: int, refused: type[Exception] | None
+) -> None:
+    """Between `signoff migrate` and its replacement a process may die and start again; two versions on, or one
+    behind, it must not."""
+    found = f"{int(REVISION) + steps:04}"
+    await execute(database_url, f"UPDATE alembic_version SET version_num = '{found}'")
+    if refused is None:
+        await ready(database_url)
+        return
+    with pytest.raises(refused):
         await ready(database_url)

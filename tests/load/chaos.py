@@ -10,7 +10,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,6 +54,10 @@ action = "hold"
 person_questions = 0
 channel_questions = 0
 """
+
+
+# (database, model): makes the knowledge base.
+Filling = Callable[[str, OpenAIServer], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,12 @@ async def scene(
     configuration: str = CONFIGURATION,
     copies: tuple[int, int] = (1, 1),
     threads: int = THREADS,
+    filling: Filling | None = None,
 ) -> AsyncIterator[Run]:
     """Everything up and ready, and people waiting to ask."""
     began = time.monotonic()
     with OpenAIServer(default=answers or Slow(THINKS)) as server:
-        await fill(ground.database, server)
+        await (filling or fill)(ground.database, server)
         await ground.slack.do("reset")
         await ground.slack.do("set", ladder=LADDER)
         await ground.slack.do("trouble", copies=copies, spread=2.0)

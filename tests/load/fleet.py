@@ -35,17 +35,18 @@ class Starter(Protocol):
 
 
 class Program:
-    """Each process an interpreter of its own, as an operator starts it."""
+    """Each process an interpreter of its own, as an operator starts it, of the source in `root`."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> int:
         with log.open("ab") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "bot", *arguments],
-                cwd=ROOT,
-                env=dict(environment),
+                cwd=self._root,
+                env={**environment, "PYTHONPATH": str(self._root)},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -156,7 +157,7 @@ class Fleet:
         process.starts += 1
         process.pid = self.starter.start(
             ["serve", "--home", str(self.folder), "--port", str(process.port), *self.options],
-            self._environment(),
+            self.environment(),
             self.log_of(process),
         )
 
@@ -164,19 +165,22 @@ class Fleet:
         """SIGKILL: no handler runs, no buffer is flushed."""
         os.kill(process.pid, signal.SIGKILL)
 
-    async def ready(self, connections: int | None = None) -> None:
-        """Wait until every process listens, and over the socket is connected too."""
+    async def ready(
+        self, connections: int | None = None, *, processes: Sequence[Serving] | None = None
+    ) -> None:
+        """Wait until every process (or these) listens, and over the socket so many are connected too."""
+        awaited = self.processes if processes is None else processes
         deadline = time.monotonic() + START_SECONDS
-        while not await self._are_ready(self.size if connections is None else connections):
-            for process in self.processes:
+        while not await self._are_ready(awaited, self.size if connections is None else connections):
+            for process in awaited:
                 if not self.starter.alive(process.pid):
                     raise AssertionError(f"a process ended: {self.log_of(process).read_text()[-3_000:]}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"not ready after {START_SECONDS} s: {self.logs()[-3_000:]}")
             await asyncio.sleep(0.05)
 
-    async def _are_ready(self, connections: int) -> bool:
-        if not all(listens(process.port) for process in self.processes):
+    async def _are_ready(self, awaited: Sequence[Serving], connections: int) -> bool:
+        if not all(listens(process.port) for process in awaited):
             return False
         return self.transport == "http" or int(await self.slack.do("connections")) >= connections
 
@@ -200,7 +204,8 @@ class Fleet:
     def logs(self) -> str:
         return "\n".join(self.log_of(process).read_text() for process in self.processes)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What each process is told."""
         known = self.slack.environment
         names = ["SLACK_BOT_TOKEN", "SLACK_API_URL", "SLACK_SIGNING_SECRET"]
         if self.transport == "socket":

@@ -15,6 +15,8 @@ from store.embedded import EmbeddedPostgres
 from tests.emulators.slack.client import StandIn
 from tests.load import chaos
 from tests.load.fleet import Nursery
+from tests.load.previous import Missing
+from tests.load.upgrade import upgraded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -99,6 +101,19 @@ async def test_a_burst_is_acknowledged_and_answered_whole(ground: chaos.Ground) 
     report = await chaos.burst(ground, events=50, over=0.5, people=10, processes=1, ack=60.0)
     assert report.faults == []
     assert report.questions == 50
+
+
+async def test_an_upgrade_under_load_loses_nothing(ground: chaos.Ground, empty_database_url: str) -> None:
+    """The release before this schema serves, its drafts wait and a document is queued; the schema is migrated under
+    it and its process replaced: everything is answered once, what waited is decided, the document is read."""
+    try:
+        report = await upgraded(
+            ground, empty_database_url, questions=8, conversations=4, held=3, processes=1, over=5.0
+        )
+    except Missing as missing:
+        pytest.skip(str(missing))
+    assert report.faults == []
+    assert report.measured["paused_reviews"] >= 1
 
 
 async def test_without_the_inbox_key_the_kit_finds_doubles(ground: chaos.Ground) -> None:

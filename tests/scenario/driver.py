@@ -88,6 +88,10 @@ class Driver(Protocol):
 
     async def delete(self, who: str, where: str, message: str) -> None: ...
 
+    async def react(self, who: str, where: str, message: str) -> None:
+        """Put a thumb on a message."""
+        ...
+
     async def command(self, who: str, where: str, text: str) -> None:
         """ "/kb list", "/ask …": typed as this platform types commands."""
         ...

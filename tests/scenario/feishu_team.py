@@ -283,6 +283,9 @@ class FeishuDriver:
     async def delete(self, who: str, where: str, message: str) -> None:
         await self.team.feishu.do("recall", user=f"ou_{who}", message=message)
 
+    async def react(self, who: str, where: str, message: str) -> None:
+        await self.team.feishu.do("react", user=f"ou_{who}", message=message, emoji="THUMBSUP")
+
     async def command(self, who: str, where: str, text: str) -> None:
         await self.say(who, where, text)
 

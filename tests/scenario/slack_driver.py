@@ -70,6 +70,10 @@ class SlackDriver:
     async def delete(self, who: str, where: str, message: str) -> None:
         await self.team.slack.do("delete", user=PEOPLE[who], channel=self._place(who, where), ts=message)
 
+    async def react(self, who: str, where: str, message: str) -> None:
+        place = self._place(who, where)
+        await self.team.slack.do("react", user=PEOPLE[who], channel=place, ts=message, emoji="+1")
+
     async def command(self, who: str, where: str, text: str) -> None:
         await self._open(who, where)
         name, _, rest = text.partition(" ")

@@ -220,10 +220,12 @@ async def test_an_edited_question_is_asked_anew(here: Scene) -> None:
 
 async def test_what_was_signed_serves_until_its_source_changes(here: Scene) -> None:
     """Signed once, it answers the next asker at once, marked. When its source changes, what was sent is marked where it
-    stands, both askers are told, and it comes back to the reviewers with what changed; approved, it serves again."""
+    stands, both askers and whoever put an emoji on it are told, and it comes back to the reviewers with what changed;
+    approved, it serves again."""
     message, card = await here.held()
     await here.driver.click("rena", "review", card.id, "approve")
-    await here.until_seen("ada", "general", "45 日内", thread=message)
+    signed = await here.until_seen("ada", "general", "45 日内", thread=message)
+    await here.driver.react("lin", "general", signed.id)
     asked = await here.asked(f"请问{CONTRACT}", "lin")
     served = await here.until_seen("lin", "general", "已核实的回答", thread=asked)
     assert "45 日内" in served.text
@@ -236,6 +238,8 @@ async def test_what_was_signed_serves_until_its_source_changes(here: Scene) -> N
     for thread in (message, asked):
         await here.until_seen("lin", "general", "来源《合同条款》已于", thread=thread)
         await here.until_seen("lin", "general", "内容已经变了", thread=thread)
+    told = await here.until_seen("lin", "direct", "内容已经变了")
+    assert CONTRACT in told.text
     second = await here.until_seen("rena", "review", "is to be looked at again")
     assert "− 第 3.2 条 甲方应在验收合格后 45 日内付款。" in second.text
     assert "+ 第 3.2 条 甲方应在验收合格后 30 日内付款。" in second.text

@@ -112,6 +112,23 @@ async def test_it_never_crosses_audiences(team: Desk) -> None:
     assert served.answer["meta"]["signed"] == "verified"
 
 
+async def test_what_nobody_may_read_any_more_is_retired(team: Desk) -> None:
+    """Signed for lin alone, then its source is zoe's alone and changes: no reviewer could open it, so that none is
+    asked."""
+    documents = await team.app.store.documents.list("contracts")
+    await team.app.store.documents.set_audience(documents[0].id, ("cli:lin",))
+    first = await signed(team)
+    await team.app.store.documents.set_audience(documents[0].id, ("cli:zoe",))
+    await republish(team, CHANGED)
+
+    async def retired() -> bool:
+        known = await team.app.store.verified.of_question(first.id)
+        return known is not None and known.state == "retired"
+
+    await team.wait(retired, "the answer to be retired")
+    assert len(await team.app.store.reviews.for_question(first.id)) == 1
+
+
 async def test_a_changed_source_takes_it_out_of_service_at_once(team: Desk) -> None:
     """With the new version visible the answer is out of service, and back before the reviewers with what changed."""
     first = await signed(team)
@@ -167,6 +184,32 @@ async def test_signed_again_it_serves_again_and_those_it_was_given_to_hear(team:
     assert "审核人已于" in messages[0][1]
     assert "30 日" in messages[0][1]
     assert "更正" in messages[2][1]
+
+
+async def test_a_correction_shows_nothing_that_is_closed_by_now(team: Desk) -> None:
+    """The source becomes lin's alone, then changes: what may was given is taken down unnamed, lin's is marked.
+    Signed again, lin reads the new text where the old one stood, and may still nothing."""
+    first = await signed(team)
+    other = await team.answered(CONTRACT, "t2", "cli:may")
+    documents = await team.app.store.documents.list("contracts")
+    await team.app.store.documents.set_audience(documents[0].id, ("cli:lin",))
+    await republish(team, CHANGED)
+    review = await second_look(team, first.id)
+
+    async def kind_of(question_id: str, kind: str) -> bool:
+        row = await team.app.store.conversations.question(question_id)
+        return bool((row.answer or {})["meta"].get("correction", {}).get("kind") == kind and row.remembered)
+
+    await team.wait(lambda: kind_of(first.id, "changed"), "lin's answer to be marked")
+    await team.wait(lambda: kind_of(other.id, "closed"), "may's answer to be taken down")
+    await team.decide(review, "edit", text="验收合格后 30 日内付款 [1]。")
+    await team.wait(lambda: kind_of(first.id, "replaced"), "lin's answer to be corrected")
+    assert await kind_of(other.id, "closed")
+    told = str(await team.messages(other.id))
+    assert "合同条款" not in told
+    assert "30 日" not in told
+    assert "45 日" not in told
+    assert "30 日" in str(await team.messages(first.id))
 
 
 async def test_approved_again_it_stands(team: Desk) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.commands import unreadable
+from bot.principals import unreadable
 from bot.slack.commands import principals
 
 

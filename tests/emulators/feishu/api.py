@@ -60,6 +60,7 @@ class Api:
             ("PATCH", "/open-apis/im/v1/messages/:message_id"): self.patch,
             ("PUT", "/open-apis/im/v1/messages/:message_id"): self.put,
             ("POST", "/open-apis/im/v1/messages/:message_id/reactions"): self.react,
+            ("GET", "/open-apis/im/v1/messages/:message_id/reactions"): self.reactions,
             ("DELETE", "/open-apis/im/v1/messages/:message_id/reactions/:reaction_id"): self.unreact,
             ("POST", "/open-apis/im/v1/files"): self.upload,
             ("GET", "/open-apis/im/v1/chats/:chat_id"): self.chat,
@@ -207,6 +208,27 @@ class Api:
         reaction = {"reaction_id": self.world.fresh("r"), "emoji_type": kind, "operator": BOT}
         found.reactions.append(reaction)
         return {"reaction_id": reaction["reaction_id"], "reaction_type": {"emoji_type": kind}}
+
+    def reactions(self, call: Call) -> Json:
+        found = self._known(call.path["message_id"])
+        if found.recalled:
+            raise Refused(231003, "The message is not found or was recalled.")
+        size, start = int(call.query.get("page_size") or 20), int(call.query.get("page_token") or 0)
+        if not 1 <= size <= 50:
+            raise Refused(231012, "page_size")
+        items = [
+            {
+                "reaction_id": r["reaction_id"],
+                "operator": {
+                    "operator_id": r["operator"],
+                    "operator_type": "app" if r["operator"] == BOT else "user",
+                },
+                "reaction_type": {"emoji_type": r["emoji_type"]},
+            }
+            for r in found.reactions[start : start + size]
+        ]
+        more = start + size < len(found.reactions)
+        return {"items": items, "has_more": more, "page_token": str(start + size) if more else ""}
 
     def unreact(self, call: Call) -> Json:
         found = self._known(call.path["message_id"])

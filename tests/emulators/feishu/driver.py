@@ -156,6 +156,13 @@ class Driver:
         await parcel.done.wait()
         return parcel.public()
 
+    async def react(self, user: str, message: str, emoji: str) -> Json:
+        """Put an emoji on a message. The manifest subscribes to no event about it."""
+        person, found = self._visible(user, message)
+        reaction = {"reaction_id": self.world.fresh("r"), "emoji_type": emoji, "operator": person.open_id}
+        found.reactions.append(reaction)
+        return {}
+
     # --- looking
 
     async def see(self, user: str, chat: str) -> list[Json]:

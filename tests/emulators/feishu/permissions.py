@@ -25,6 +25,7 @@ APIS: dict[tuple[str, str], tuple[str, ...]] = {
         "im:message.reactions:write_only",
         "im:message",
     ),
+    ("GET", "/open-apis/im/v1/messages/:message_id/reactions"): ("im:message.reactions:read", "im:message"),
     ("DELETE", "/open-apis/im/v1/messages/:message_id/reactions/:reaction_id"): (
         "im:message.reactions:write_only",
         "im:message",

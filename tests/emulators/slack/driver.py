@@ -230,6 +230,17 @@ class Driver:
             )
         return parcel.public()
 
+    async def react(self, user: str, channel: str, ts: str, emoji: str) -> Json:
+        """Put an emoji on a message. The manifest subscribes to no event about it."""
+        self._inside(user, channel)
+        message = self.world.message(channel, ts)
+        if message is None:
+            raise NotPossible("no such message")
+        users = message.setdefault("reactions", {}).setdefault(emoji, [])
+        if user not in users:
+            users.append(user)
+        return {}
+
     # --- looking and clicking
 
     async def see(self, user: str, channel: str) -> list[Json]:

@@ -35,6 +35,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "views.open": (),
     "views.update": (),
     "views.push": (),
+    "reactions.get": ("reactions:read",),
     "files.info": ("files:read",),
 }
 EVENTS: dict[str, tuple[str, ...]] = {

@@ -254,6 +254,25 @@ def chat_get_permalink(world: World, manifest: Manifest, arguments: Json) -> Jso
     }
 
 
+@method("reactions.get")
+def reactions_get(world: World, manifest: Manifest, arguments: Json) -> Json:
+    channel, ts = str(arguments.get("channel", "")), str(arguments.get("timestamp", ""))
+    message = world.message(channel, ts)
+    if message is None:
+        raise Refused("message_not_found")
+    # Without `full` Slack may leave people out of `users`.
+    full = str(arguments.get("full", "")).lower() in ("true", "1")
+    shown = [
+        {"name": name, "count": len(users), "users": users if full else users[:1]}
+        for name, users in message.get("reactions", {}).items()
+    ]
+    return {
+        "type": "message",
+        "channel": channel,
+        "message": {"ts": ts, **({"reactions": shown} if shown else {})},
+    }
+
+
 # --- streams: https://docs.slack.dev/reference/methods/chat.startStream
 
 
