@@ -34,7 +34,7 @@ from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
 from rag_graph.models import ROLES, ExtractiveWriter, ModelSettings, ModelWriter
 from rag_graph.ramp import Ramp
-from rag_graph.record import Asked, Prompts
+from rag_graph.record import Asked, Price, Prompts
 from rag_graph.tools import builtin_registry
 from rag_graph.tools.offering import Nearness
 from store import Store, open_store
@@ -94,7 +94,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     """Open the store at `database_url` (migrated already) and assemble the use cases over it."""
     parts = parts or Parts()
     embedder = parts.embedder or make_embedder(settings)
-    prompts = Prompts(settings.model.text)
+    prompts = Prompts(settings.model.text, prices(settings))
     writer = parts.writer or make_writer(settings, prompts.hear)
     async with AsyncExitStack() as closing:
         reranker = parts.reranker or make_reranker(settings)
@@ -141,14 +141,16 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             office = await closing.enter_async_context(
                 slack.open_house(settings.slack, store, words, settings.review.channels)
             )
-            office.neighbours, platforms["slack"] = platforms, office
+            office.neighbours, office.console = platforms, settings.operations.address
+            platforms["slack"] = office
         if settings.feishu is not None:
             from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
 
             house = await closing.enter_async_context(
                 feishu.open_house(settings.feishu, store, words, settings.review.channels)
             )
-            house.neighbours, platforms["feishu"] = platforms, house
+            house.neighbours, house.console = platforms, settings.operations.address
+            platforms["feishu"] = house
         deliverer = Deliverer(
             store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
         )
@@ -270,6 +272,11 @@ def _alerts(settings: Settings) -> Alerts:
 
 def _platforms(store: Store) -> dict[str, Platform]:
     return {name: Rows(name, store.changes) for name in ("web", "cli")}
+
+
+def prices(settings: Settings) -> dict[str, Price]:
+    """What a million tokens of each model cost."""
+    return {name: Price(**price.model_dump()) for name, price in settings.model.prices.models.items()}
 
 
 def search_settings(settings: Settings) -> SearchSettings:

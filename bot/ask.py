@@ -27,6 +27,7 @@ from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
 from rag_graph.policy import precheck
+from rag_graph.record import searches
 from rag_graph.rules import DEFAULT
 from store import Store
 from store.conversations import TERMINAL, ConversationRow, QuestionRow
@@ -280,11 +281,19 @@ class Asking:
         thread cannot be reached, those who run Signoff are told, and the message is tried again for a day."""
         row = await self._store.conversations.question(question_id)
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
-        await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json())
+        if await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json()):
+            await self._store.runs.record(self._lost(row))
         try:
             await self._finish(await self._store.conversations.question(row.id))
         except NotDelivered:
             await self._alarm(row.id)
+
+    def _lost(self, row: QuestionRow) -> NewRun:
+        """The run of a question that failed for good: what its tries asked a model, and what cut the last one short.
+        "Lost": its process or its draft is gone, or it failed outside the graph."""
+        prompts = self._graphs.prompts
+        calls, fault = prompts.take(row.id), prompts.fault(row.id)
+        return NewRun(row.id, "failed", prompts=calls, cost=prompts.cost(calls), error=fault or "Lost")
 
     async def tell(self, question_id: str, reason: str, wait: float) -> None:
         """Job `tell`: say why a message is not answered; of several refused in a minute the first is told."""
@@ -449,5 +458,7 @@ def _run(row: QuestionRow, outcome: Outcome, spent: Mapping[str, float]) -> NewR
         tools=list(outcome.tools),
         tokens=dict(outcome.tokens),
         timings={**outcome.timings, **spent},
-        prompts=outcome.prompts,
+        prompts=(*outcome.prompts, *searches(outcome.searched)),
+        scores=outcome.scores,
+        cost=outcome.cost,
     )

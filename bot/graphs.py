@@ -34,18 +34,23 @@ class Graphs:
     ) -> Outcome:
         """Start, continue or resume the graph of one question, whichever its checkpoint calls for."""
         deps = replace(self.deps, on_sentence=_sentences(on_event)) if on_event else self.deps
-        outcome = await advance(
-            self.question_graph,
-            self.saver(),
-            thread_id(question.conversation_id, question.id),
-            deps,
-            question=question,
-            history=history,
-            interrupt_id=interrupt_id,
-            decision=decision,
-            on_event=on_event,
-        )
-        return replace(outcome, prompts=self.prompts.take(question.id))
+        try:
+            outcome = await advance(
+                self.question_graph,
+                self.saver(),
+                thread_id(question.conversation_id, question.id),
+                deps,
+                question=question,
+                history=history,
+                interrupt_id=interrupt_id,
+                decision=decision,
+                on_event=on_event,
+            )
+        except Exception as error:
+            self.prompts.failed(question.id, type(error).__name__)
+            raise
+        calls = self.prompts.take(question.id)
+        return replace(outcome, prompts=calls, cost=self.prompts.cost(calls))
 
     async def recall(self, conversation_id: str) -> tuple[list[Turn], str]:
         return await recall(self.saver(), conversation_id)

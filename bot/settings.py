@@ -4,6 +4,7 @@ The environment and `signoff.toml` are read here and nowhere else. What is wrong
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,6 +74,20 @@ class Role(_Frozen):
     model: str | None = None
 
 
+class Price(_Frozen):
+    """Of a million tokens."""
+
+    prompt: Annotated[float, Field(ge=0)]
+    completion: Annotated[float, Field(ge=0)]
+
+
+class Prices(_Frozen):
+    """What models cost, by the name that the endpoint has for them. A run that asked one without a price has no cost."""
+
+    currency: Annotated[str, Field(max_length=12)] = ""  # a word: USD, CNY, 元
+    models: dict[str, Price] = Field(default_factory=dict)
+
+
 class Model(_Frozen):
     """The language model beyond its endpoint, which the environment names."""
 
@@ -81,6 +96,7 @@ class Model(_Frozen):
     # For all model and tool calls of one question, retries included; what is not written then is quoted.
     question_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60
     text: Literal["full", "redacted", "none"] = "redacted"  # of prompts, as they are kept with each run
+    prices: Prices = Prices()
     draft: Role = Role()
     rewrite: Role = Role()
     assess: Role = Role()
@@ -181,11 +197,24 @@ class Limits(_Frozen):
     away_minutes: Annotated[float, Field(gt=0)] = 10  # a message that comes this late is not answered unasked
 
 
+# It is put into messages as it stands: nothing that Slack or Feishu would read as the end of a link.
+ADDRESS = re.compile(r"https?://[\w.~:-]+(?:/[\w.~%/-]*)?", re.ASCII)
+
+
 class Operations(_Frozen):
     """Where those who run Signoff read what nobody else can be told: slack:C…, feishu:oc_…; else in the review
     channels, else in the log and `signoff doctor` alone."""
 
     alerts: tuple[str, ...] = ()
+    # Where the console is reached, for the link from a message to its run: https://signoff.corp.example; "": no link.
+    address: str = ""
+
+    @field_validator("address")
+    @classmethod
+    def _reachable(cls, value: str) -> str:
+        if value and not ADDRESS.fullmatch(value):
+            raise ValueError("must be an address such as https://signoff.corp.example")
+        return value.rstrip("/")
 
 
 class Slack(_Frozen):

@@ -172,13 +172,19 @@ def results(state: QuestionState) -> tuple[Mapping[str, Any], ...]:
 
 
 def entry(passage: Passage, characters: int = EXTRACT) -> dict[str, Any]:
-    """What the state keeps of a passage."""
+    """What the state keeps of a passage; of its places only those that it has."""
+    places = {
+        "vector": passage.vector_rank,
+        "keyword": passage.keyword_rank,
+        "reranked": None if passage.reranked is None else round(passage.reranked, 4),
+    }
     return {
         "id": passage.id,
         "document_id": passage.document_id,
         "title": passage.title,
         "score": round(passage.score, 4),
         "extract": passage.text[:characters],
+        **{name: place for name, place in places.items() if place is not None},
     }
 
 

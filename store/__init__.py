@@ -26,6 +26,7 @@ from store.reviews import Reviews
 from store.runs import Runs
 from store.search import Searcher, SearchSettings
 from store.switches import Switches
+from store.tracing import Tracing
 from store.verified import Verified
 
 __all__ = [
@@ -51,6 +52,7 @@ class Store:
     reviews: Reviews
     deliveries: Deliveries
     runs: Runs
+    tracing: Tracing
     people: People
     erasure: Erasure
     documents: Documents
@@ -100,6 +102,7 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
             reviews=Reviews(engine, queue),
             deliveries=Deliveries(engine),
             runs=Runs(engine),
+            tracing=Tracing(engine),
             people=People(engine),
             erasure=Erasure(engine),
             documents=Documents(engine, embedder, queue, dictionary or Dictionary()),

@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bot.web import console, decide, listen, quality, threads, verified
-from bot.web.door import Site, by_htmx, field, posted, site_of
+from bot.web import console, decide, listen, quality, runs, threads, verified
+from bot.web.door import Site, by_htmx, field, ours, posted, site_of
 from bot.web.guard import HEADERS, LOOPBACK, SafeHeaders, SameOrigin
 from bot.web.pages import FOLDER, Pages, Said
 from bot.web.people import People
@@ -73,6 +73,7 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
             *console.routes(app.settings.ingest.max_megabytes),
             *verified.routes(),
             *quality.routes(),
+            *runs.routes(),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[
@@ -121,21 +122,24 @@ async def readyz(request: Request) -> Response:
 
 async def login_page(request: Request) -> Response:
     site = site_of(request)
+    back = request.query_params.get("next", "")
     if visitor(request).person is not None:
-        return RedirectResponse("/", status_code=303)
-    return site.pages.page(request, "login.html", closed=site.people.closed, wrong=False)
+        return RedirectResponse(back if ours(back) else "/", status_code=303)
+    return site.pages.page(request, "login.html", closed=site.people.closed, wrong=False, back=back)
 
 
 async def login(request: Request) -> Response:
     site = site_of(request)
     form = await posted(request)
+    back = field(form, "next")
     if not site.people.admits(field(form, "token")):
         async with _guessing:
             await asyncio.sleep(WRONG_TOKEN_SECONDS)
         log.warning("login.refused")
-        return site.pages.page(request, "login.html", status=403, closed=site.people.closed, wrong=True)
+        closed = site.people.closed
+        return site.pages.page(request, "login.html", status=403, closed=closed, wrong=True, back=back)
     session = site.people.signed_in(visitor(request).session)
-    response = RedirectResponse("/console/documents", status_code=303)
+    response = RedirectResponse(back if ours(back) else "/console/documents", status_code=303)
     return give_cookie(response, site.people, session, secure=request.url.scheme == "https")
 
 
@@ -153,10 +157,8 @@ async def language(request: Request) -> Response:
     site = site_of(request)
     form = await posted(request)
     back = field(form, "back", "/")
-    # A path of this site only: "//elsewhere" and "/\elsewhere" would lead away.
-    ours = back.startswith("/") and not back.startswith(("//", "/\\"))
     session = with_language(visitor(request).session, field(form, "language"))
-    response = RedirectResponse(back if ours else "/", status_code=303)
+    response = RedirectResponse(back if ours(back) else "/", status_code=303)
     return give_cookie(response, site.people, session, secure=request.url.scheme == "https")
 
 

@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
+from store.runs import Wanted
 from tests.browser.conftest import SHOTS, Opener
 from tests.workspace import Served, settings_for, workspace
 
@@ -27,6 +28,7 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
     await expect(lin.locator(".held-title")).to_be_visible()
     passage = await lin.locator("a.cite").first.get_attribute("href")
     document = (await served.app.admin.list())[0].id
+    run = (await served.app.store.runs.page(Wanted(outcome="answered"), 1))[0].question_id
     base = served.address
     return {
         "home": base,
@@ -38,6 +40,9 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
         "documents": f"{base}/~admin/console/documents",
         "document": f"{base}/~admin/console/documents/{document}",
         "search": f"{base}/~admin/console/search?q=annual+leave",
+        "runs": f"{base}/~admin/console/runs?outcome=answered",
+        "run": f"{base}/~admin/console/runs/{run}?name=leave",
+        "uncited": f"{base}/~admin/console/runs/uncited?days=1",
         "missing": f"{base}/nothing",
     }
 

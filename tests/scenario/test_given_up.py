@@ -35,6 +35,8 @@ async def test_a_fault_of_ours_is_told_at_once(database_url: str, tmp_path: Path
         ((kind, told),) = await team.messages(row.id)
         assert kind == "failed"
         assert row.id[:8] in told
+        (run,) = await team.app.store.runs.for_question(row.id)
+        assert (run.outcome, run.error) == ("failed", "TypeError")
         assert (await team.answered(LEAVE)).state == "answered"
 
 
@@ -57,4 +59,7 @@ async def test_a_decision_that_leads_nowhere_is_told(database_url: str, tmp_path
         kinds = await team.messages(row.id)
         assert [kind for kind, _ in kinds] == ["held", "failed"]
         assert row.id[:8] in kinds[1][1]
+        held, failed = await team.app.store.runs.for_question(row.id)
+        assert (held.outcome, failed.outcome) == ("held", "failed")
+        assert failed.error == ("Lost" if how == "lost" else "LookupError")
         assert (await team.app.store.reviews.get(review.id)).state == "approved"
