@@ -21,6 +21,7 @@ from bot.pausing import paused, pausing
 from bot.sampling import Sampling, sampled
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
+from bot.telemetry import Telemetry
 from bot.verifying import Verifying
 from bot.words import Words
 from rag_graph.advance import Outcome
@@ -77,6 +78,7 @@ class Asking:
         bounds: Bounds,
         *,
         onward: Onward,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._store = store
         self._graphs = graphs
@@ -87,6 +89,7 @@ class Asking:
         self._verifying, self._patience = onward.verifying, onward.patience
         self._sampling = onward.sampling
         self.stops = Stops(store.changes, store.conversations)
+        self.telemetry = telemetry or Telemetry()
 
     # --- at the door
 
@@ -179,7 +182,7 @@ class Asking:
         longest = self._bounds.longest
         text = clean(incoming.text).strip()
         incoming = replace(incoming, text=text)
-        return await self._store.inbox.accept(
+        accepted = await self._store.inbox.accept(
             NewQuestion(
                 platform=incoming.platform,
                 dedupe_key=incoming.dedupe_key,
@@ -199,6 +202,9 @@ class Asking:
             replaces=replaces,
             insist=insist,
         )
+        if accepted is not None:
+            self.telemetry.accepted(accepted.question_id, incoming.platform, accepted.refused)
+        return accepted
 
     def _door(self, incoming: Incoming) -> Door:
         found = door(incoming, self._bounds.limits, self._bounds.longest, datetime.now(UTC))
@@ -245,7 +251,8 @@ class Asking:
         if outcome.status == "stale":
             log.info("outcome.stale", question=row.id)
             return
-        await self._store.runs.record(_run(row, outcome, spent))
+        run_id = await self._store.runs.record(_run(row, outcome, spent))
+        self.telemetry.settled((row.id, _platform(row)), run_id, outcome, spent)
         if outcome.status == "held":
             nearest = None
             if outcome.draft is not None:
@@ -288,7 +295,8 @@ class Asking:
         thread cannot be reached, those who run Signoff are told, and the message is tried again for a day."""
         row = await self._store.conversations.question(question_id)
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
-        await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json())
+        if await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json()):
+            self.telemetry.failed(row.id, _platform(row))
         try:
             await self._finish(await self._store.conversations.question(row.id))
         except NotDelivered:
