@@ -26,10 +26,12 @@ from bot.review import Reviewing
 from bot.rows import Rows
 from bot.sampling import Sampling
 from bot.settings import Settings, SettingsError
+from bot.telemetry import Telemetry
 from bot.trust import Trust
 from bot.upkeep import Upkeep
 from bot.verifying import SignedShelf, Verifying
 from bot.words import Words
+from rag_graph.chat import Called
 from rag_graph.contracts import Deps, Limits, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
 from rag_graph.models import ROLES, ExtractiveWriter, ModelSettings, ModelWriter
@@ -68,6 +70,7 @@ class App:
     erasing: Erasing
     admin: Admin
     upkeep: Upkeep
+    telemetry: Telemetry
     # By name: why it cannot work just now, "" when all is well. /readyz asks.
     health: dict[str, Callable[[], str]] = field(default_factory=dict)
 
@@ -87,6 +90,7 @@ class Parts:
     store: Callable[[Store], Store] = lambda store: store
     platforms: Callable[[Store], Mapping[str, Platform]] | None = None
     timing: Timing | None = None
+    telemetry: Telemetry | None = None
 
 
 @asynccontextmanager
@@ -95,7 +99,8 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     parts = parts or Parts()
     embedder = parts.embedder or make_embedder(settings)
     prompts = Prompts(settings.model.text, prices(settings))
-    writer = parts.writer or make_writer(settings, prompts.hear)
+    telemetry = parts.telemetry or Telemetry()
+    writer = parts.writer or make_writer(settings, prompts.hear, telemetry.metrics.called)
     async with AsyncExitStack() as closing:
         reranker = parts.reranker or make_reranker(settings)
         for part in (embedder, writer, reranker):
@@ -152,7 +157,12 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             house.neighbours, house.console = platforms, settings.operations.address
             platforms["feishu"] = house
         deliverer = Deliverer(
-            store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
+            store.deliveries,
+            store.changes,
+            platforms,
+            alerts=_alerts(settings),
+            pace=Pace(),
+            telemetry=telemetry,
         )
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
         bounds = Bounds(settings.workspace.question_characters, settings.limits)
@@ -161,7 +171,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         patience = Patience(store, deliverer, words, reviewed, Waiting(reviewed, settings.rules))
         sampling = Sampling(store, cards, verifying, correcting)
         onward = Onward(verifying, patience, sampling)
-        asking = Asking(store, graphs, deliverer, cards, words, bounds, onward=onward)
+        asking = Asking(store, graphs, deliverer, cards, words, bounds, onward=onward, telemetry=telemetry)
         closing.push_async_callback(asking.stops.close)
         deciders = Deciders(
             store.people,
@@ -193,6 +203,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             erasing=Erasing(store, graphs),
             admin=Admin(store, embedder, settings),
             upkeep=Upkeep(store, reviewing, cards, settings),
+            telemetry=telemetry,
         )
         jobs.register_answering(store.queue, asking, app.erasing)
         jobs.register_reviews(store.queue, reviewing, cards, patience)
@@ -243,8 +254,12 @@ def make_reranker(settings: Settings) -> Reranker | None:
     return EndpointReranker(chosen.base_url, chosen.api_key.get_secret_value(), chosen.model)
 
 
-def make_writer(settings: Settings, hear: Callable[[str, Asked], None] | None = None) -> Writer:
-    """A language model if an endpoint is set, else quotations. `hear` is told each call."""
+def make_writer(
+    settings: Settings,
+    hear: Callable[[str, Asked], None] | None = None,
+    told: Callable[[Called], None] | None = None,
+) -> Writer:
+    """A language model if an endpoint is set, else quotations. `hear` is told each call, `told` what it took."""
     if settings.llm is None:
         return ExtractiveWriter()
     chosen = settings.model
@@ -262,6 +277,7 @@ def make_writer(settings: Settings, hear: Callable[[str, Asked], None] | None = 
             fallback=chosen.fallback,
         ),
         hear=hear,
+        told=told,
     )
 
 

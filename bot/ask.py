@@ -22,6 +22,7 @@ from bot.principals import readers
 from bot.sampling import Sampling, sampled
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
+from bot.telemetry import Telemetry
 from bot.verifying import Verifying
 from bot.words import Words
 from rag_graph.advance import Outcome
@@ -70,6 +71,7 @@ class Asking:
         bounds: Bounds,
         *,
         onward: Onward,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._store = store
         self._graphs = graphs
@@ -80,6 +82,7 @@ class Asking:
         self._verifying, self._patience = onward.verifying, onward.patience
         self._sampling = onward.sampling
         self.stops = Stops(store.changes, store.conversations)
+        self.telemetry = telemetry or Telemetry()
 
     # --- at the door
 
@@ -172,7 +175,7 @@ class Asking:
         longest = self._bounds.longest
         text = clean(incoming.text).strip()
         incoming = replace(incoming, text=text)
-        return await self._store.inbox.accept(
+        accepted = await self._store.inbox.accept(
             NewQuestion(
                 platform=incoming.platform,
                 dedupe_key=incoming.dedupe_key,
@@ -192,6 +195,9 @@ class Asking:
             replaces=replaces,
             insist=insist,
         )
+        if accepted is not None:
+            self.telemetry.accepted(accepted.question_id, incoming.platform, accepted.refused)
+        return accepted
 
     def _door(self, incoming: Incoming) -> Door:
         found = door(incoming, self._bounds.limits, self._bounds.longest, datetime.now(UTC))
@@ -238,7 +244,8 @@ class Asking:
         if outcome.status == "stale":
             log.info("outcome.stale", question=row.id)
             return
-        await self._store.runs.record(_run(row, outcome, spent))
+        run_id = await self._store.runs.record(_run(row, outcome, spent))
+        self.telemetry.settled((row.id, _platform(row)), run_id, outcome, spent)
         if outcome.status == "held":
             nearest = None
             if outcome.draft is not None:
@@ -283,6 +290,7 @@ class Asking:
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
         if await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json()):
             await self._store.runs.record(self._lost(row))
+            self.telemetry.failed(row.id, _platform(row))
         try:
             await self._finish(await self._store.conversations.question(row.id))
         except NotDelivered:

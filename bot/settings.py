@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
@@ -271,6 +272,7 @@ class Feishu(_Frozen):
 class Settings(_Frozen):
     """What the composition root is given."""
 
+    _environment: frozenset[str] = PrivateAttr(default=frozenset())
     home: Path
     config: Path
     database_url: SecretStr | None = None
@@ -296,6 +298,11 @@ class Settings(_Frozen):
     profiles: dict[str, Literal["structured", "messages", "faq"]] = Field(default_factory=dict)
 
     @property
+    def environment(self) -> frozenset[str]:
+        """The fields that the environment gave, dotted: "llm.model". What else is set stands in signoff.toml."""
+        return self._environment
+
+    @property
     def rules(self) -> Rules:
         rules = Rules.parse(list(self.review.rules))
         unknown = [rule for rule in rules.rules if rule.queue and rule.queue not in self.review.queues]
@@ -308,6 +315,27 @@ class Settings(_Frozen):
     def direct(self, url: str) -> str:
         """Where the server behind `url` is reached without PgBouncer."""
         return self.database_direct_url.get_secret_value() if self.database_direct_url else url
+
+
+# What the environment may say, and the field that it sets.
+VARIABLES: Mapping[str, str] = {
+    "SIGNOFF_HOME": "home",
+    "SIGNOFF_CONFIG": "config",
+    **{f"SIGNOFF_{name.upper()}": name for name in ("database_url", "database_direct_url", "console_token")},
+    **{
+        f"SIGNOFF_{name.upper()}_{key.upper()}": f"{name}.{key}"
+        for name in ("llm", "embedding", "rerank")
+        for key in ("base_url", "api_key", "model")
+    },
+    **{
+        f"SLACK_{key.upper()}": f"slack.{key}"
+        for key in ("bot_token", "app_token", "signing_secret", "api_url")
+    },
+    **{
+        f"FEISHU_{key.upper()}": f"feishu.{key}"
+        for key in ("app_id", "app_secret", "domain", "encrypt_key", "verification_token")
+    },
+}
 
 
 def default_home() -> Path:
@@ -336,6 +364,7 @@ def load_settings(
     values |= _feishu(env, values.pop("feishu", {}), faults)
     try:
         settings = Settings(home=root, config=config, **values)
+        settings._environment = frozenset(field for name, field in VARIABLES.items() if env.get(name))
         _ = settings.rules
     except ValidationError as error:
         # The values themselves stay out of the message: one of them may be a secret.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bot.ask import readers
+from bot.principals import readers
 from bot.findings import Finding
 from bot.low_recall import DEEP, Asked, examine_question, line
 from bot.words import Words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
 
 from rag_graph import condensing, extractive, prompts
-from rag_graph.chat import ROLES, Chat, ModelSettings, Role, RoleSettings
+from rag_graph.chat import ROLES, Called, Chat, ModelSettings, Role, RoleSettings
 from rag_graph.context import Budget, Context, build_context, conversation
 from rag_graph.contracts import (
     Material,
@@ -44,10 +44,11 @@ class ModelWriter:
         *,
         estimates: Estimates | None = None,
         hear: Callable[[str, Asked], None] | None = None,
+        told: Callable[[Called], None] | None = None,
     ) -> None:
-        """`hear` is told each call with the id of the question it was made for."""
+        """`hear` is told each call with the id of the question it was made for, `told` what each one took."""
         self._settings = settings
-        self._chat = Chat(settings)
+        self._chat = Chat(settings, told)
         self._hear = hear
         self.estimates = estimates or Estimates()
 

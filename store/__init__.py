@@ -19,12 +19,14 @@ from store.insight import Insight
 from store.kept import Kept
 from store.pages import Pages
 from store.people import People
+from store.quality import Quality
 from store.queue import Queue, Timing, build_queue
 from store.reranking import Reranker
 from store.review_history import ReviewHistory
 from store.reviews import Reviews
 from store.runs import Runs
 from store.search import Searcher, SearchSettings
+from store.standing import Standings
 from store.switches import Switches
 from store.tracing import Tracing
 from store.verified import Verified
@@ -65,6 +67,8 @@ class Store:
     insight: Insight
     verified: Verified
     history: ReviewHistory
+    quality: Quality
+    standings: Standings
 
 
 @asynccontextmanager
@@ -115,4 +119,6 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
             insight=Insight(engine),
             verified=Verified(engine, queue, embedder, searcher),
             history=ReviewHistory(engine),
+            quality=Quality(engine),
+            standings=Standings(engine),
         )

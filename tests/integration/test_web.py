@@ -10,10 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy
 
 from bot.messages import Reply
 from bot.web.guard import POLICY
+from rag_graph.chat import Called
 from rag_graph.contracts import Citation, Draft, Sentence
+from store.database import transaction
 from store.deliveries import NewDelivery
 from store.documents import NewChunk, NewDocument
 from store.inbox import NewQuestion
@@ -311,7 +314,57 @@ async def test_an_employee_enters_no_other_room(served: Served, browser: Browser
 async def test_probes_need_no_cookie(browser: Browser) -> None:
     """The process is alive, and the database is ready."""
     assert (await browser.get("/healthz")).json() == {"status": "alive"}
-    assert (await browser.get("/readyz")).json() == {"status": "ready"}
+    ready = (await browser.get("/readyz")).json()
+    assert ready["status"] == "ready"
+    assert {name: check["state"] for name, check in ready["checks"].items()} == {
+        "database": "ok", "migrations": "ok", "model": "ok", "embedder": "ok", "queue": "degraded"
+    }  # fmt: skip
+    assert "no worker is alive" in ready["checks"]["queue"]["why"]
+
+
+async def test_what_cannot_serve_says_why(served: Served, browser: Browser) -> None:
+    """A deaf platform and a schema of another version take the process out of service, each named; a model that failed
+    does not."""
+    served.app.telemetry.metrics.called(Called("draft", 1.0, failed="HTTP 500"))
+    served.app.platforms["slack"] = served.app.platforms["web"]  # type: ignore[index]  # as if it were set up
+    served.app.health["slack"] = lambda: "nothing reaches this process from Slack"
+    answer = await browser.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["slack"] == {
+        "state": "down",
+        "why": "nothing reaches this process from Slack",
+    }
+    served.app.health["slack"] = lambda: ""
+    assert (await browser.get("/readyz")).status_code == 200
+    async with transaction(served.app.store.database.engine) as connection:
+        await connection.execute(sqlalchemy.text("UPDATE alembic_version SET version_num = '0001'"))
+    answer = await browser.get("/readyz")
+    assert (answer.status_code, answer.json()["checks"]["migrations"]["state"]) == (503, "down")
+
+
+async def test_the_numbers_are_for_those_who_have_the_token(database_url: str, home: Path) -> None:
+    """Prometheus sends the console token as a bearer; without one, or with another, nothing is told."""
+    async with (
+        workspace(
+            database_url, settings_for(home, token="a long token"), personas=False, working=False
+        ) as site,
+        httpx.AsyncClient(base_url=site.address) as client,
+    ):
+        refused = await client.get("/metrics")
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="signoff"')
+        wrong = {"Authorization": "Bearer a long guess"}
+        assert (await client.get("/metrics", headers=wrong)).status_code == 401
+        answer = await client.get("/metrics", headers={"Authorization": "Bearer a long token"})
+        assert answer.status_code == 200
+        assert "signoff_database_up 1.0" in answer.text
+
+
+async def test_the_settings_have_a_page(served: Served, browser: Browser) -> None:
+    """For administrators: every table, the rules as sentences, and of secrets whether they are set."""
+    assert (await browser.get("/console/settings")).status_code == 403
+    page = (await browser.get("/~admin/console/settings")).text
+    for said in ("[search]", "held for a reviewer", "the collection is contracts", "not set"):
+        assert said in page
 
 
 # --- asking -----------------------------------------------------------------------------------------------------
