@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from bot import replies
+from bot.canary import Trying
 from bot.cards import Cards
 from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.graphs import Graphs
@@ -62,6 +63,7 @@ class Onward:
     verifying: Verifying
     patience: Patience
     sampling: Sampling
+    trying: Trying
 
 
 class Asking:
@@ -85,7 +87,7 @@ class Asking:
         self._words = words
         self._bounds = bounds
         self._verifying, self._patience = onward.verifying, onward.patience
-        self._sampling = onward.sampling
+        self._sampling, self._trying = onward.sampling, onward.trying
         self.stops = Stops(store.changes, store.conversations)
 
     # --- at the door
@@ -246,6 +248,7 @@ class Asking:
             log.info("outcome.stale", question=row.id)
             return
         await self._store.runs.record(_run(row, outcome, spent))
+        self._trying.asked(outcome.variant)
         if outcome.status == "held":
             nearest = None
             if outcome.draft is not None:
@@ -288,7 +291,11 @@ class Asking:
         thread cannot be reached, those who run Signoff are told, and the message is tried again for a day."""
         row = await self._store.conversations.question(question_id)
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
-        await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json())
+        if await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json()):
+            conversation = await self._store.conversations.get(row.conversation_id)
+            variant = await self._graphs.variant(as_question(row, conversation))
+            await self._store.runs.record(NewRun(row.id, "failed", variant=variant))
+            self._trying.asked(variant)
         try:
             await self._finish(await self._store.conversations.question(row.id))
         except NotDelivered:
@@ -458,4 +465,5 @@ def _run(row: QuestionRow, outcome: Outcome, spent: Mapping[str, float]) -> NewR
         tokens=dict(outcome.tokens),
         timings={**outcome.timings, **spent},
         prompts=outcome.prompts,
+        variant=outcome.variant,
     )

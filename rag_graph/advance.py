@@ -68,6 +68,7 @@ class Outcome:
     prompts: tuple[
         Mapping[str, Any], ...
     ] = ()  # what the model was asked in this run, as far as that is kept
+    variant: str = ""  # that answered; "": the settings
 
 
 async def advance(  # noqa: PLR0913 - one door for starting, continuing and resuming; all but four by name

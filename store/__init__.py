@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from store.arrivals import Arrivals
+from store.canaries import Canaries
 from store.changes import Changes
 from store.conversations import Conversations
 from store.database import Database, migrate
@@ -63,6 +64,7 @@ class Store:
     insight: Insight
     verified: Verified
     history: ReviewHistory
+    canaries: Canaries
 
 
 @asynccontextmanager
@@ -112,4 +114,5 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
             insight=Insight(engine),
             verified=Verified(engine, queue, embedder, searcher),
             history=ReviewHistory(engine),
+            canaries=Canaries(engine),
         )

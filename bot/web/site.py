@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bot.web import console, decide, listen, quality, threads, verified
+from bot.web import canary, console, decide, listen, quality, threads, verified
 from bot.web.door import Site, by_htmx, field, posted, site_of
 from bot.web.guard import HEADERS, LOOPBACK, SafeHeaders, SameOrigin
 from bot.web.pages import FOLDER, Pages, Said
@@ -73,6 +73,7 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
             *console.routes(app.settings.ingest.max_megabytes),
             *verified.routes(),
             *quality.routes(),
+            *canary.routes(),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[
