@@ -7,7 +7,7 @@ HOME_DIR ?= .signoff
 # Three on two cores: a third of the suite waits for other processes.
 WORKERS ?= 3
 
-.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-month bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-feishu-start bench-documents bench-quality bench-telemetry clean
+.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-month bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-feishu-start bench-documents bench-quality bench-telemetry bench-canary clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -76,6 +76,10 @@ bench-slack-latency: $(VENV)/.dev
 
 bench-decision: $(VENV)/.bench
 	$(BIN)/python -m bench.decision
+
+# When a variant that is tried goes back: exactly, and by simulated runs.
+bench-canary: $(VENV)/.bench
+	$(BIN)/python -m bench.canary
 
 bench-month: $(VENV)/.bench
 	$(BIN)/python -m bench.month

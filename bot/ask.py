@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from bot import replies
+from bot.canary import Trying
 from bot.cards import Cards
 from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.graphs import Graphs
@@ -56,6 +57,7 @@ class Onward:
     verifying: Verifying
     patience: Patience
     sampling: Sampling
+    trying: Trying
 
 
 class Asking:
@@ -80,7 +82,7 @@ class Asking:
         self._words = words
         self._bounds = bounds
         self._verifying, self._patience = onward.verifying, onward.patience
-        self._sampling = onward.sampling
+        self._sampling, self._trying = onward.sampling, onward.trying
         self.stops = Stops(store.changes, store.conversations)
         self.telemetry = telemetry or Telemetry()
 
@@ -246,6 +248,7 @@ class Asking:
             return
         run_id = await self._store.runs.record(_run(row, outcome, spent))
         self.telemetry.settled((row.id, _platform(row)), run_id, outcome, spent)
+        self._trying.asked(outcome.variant)
         if outcome.status == "held":
             nearest = None
             if outcome.draft is not None:
@@ -289,8 +292,11 @@ class Asking:
         row = await self._store.conversations.question(question_id)
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
         if await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json()):
-            await self._store.runs.record(self._lost(row))
+            conversation = await self._store.conversations.get(row.conversation_id)
+            variant = await self._graphs.variant(as_question(row, conversation))
+            await self._store.runs.record(replace(self._lost(row), variant=variant))
             self.telemetry.failed(row.id, _platform(row))
+            self._trying.asked(variant)
         try:
             await self._finish(await self._store.conversations.question(row.id))
         except NotDelivered:
@@ -469,4 +475,5 @@ def _run(row: QuestionRow, outcome: Outcome, spent: Mapping[str, float]) -> NewR
         prompts=(*outcome.prompts, *searches(outcome.searched)),
         scores=outcome.scores,
         cost=outcome.cost,
+        variant=outcome.variant,
     )

@@ -56,7 +56,7 @@ class Deliverer:
         self._deliveries = deliveries
         self._changes = changes
         self._platforms = platforms
-        self._alerts = alerts or Alerts()
+        self.alerts = alerts or Alerts()
         self._pace = pace or Pace()
         self._telemetry = telemetry or Telemetry()
         self._words = Words()
@@ -161,29 +161,33 @@ class Deliverer:
         if row.purpose.startswith(ALERT):
             return
         sentence = self._words(
-            self._alerts.language,
+            self.alerts.language,
             f"alert.{what}",
             place=f"{row.platform}:{_place(row)}",
             error=error or row.error,
             delivery=row.id,
             question=row.question_id or "–",
         )
-        for place in self._alerts.places:
+        await self.warn(f"{what}:{row.id}", sentence)
+
+    async def warn(self, key: str, sentence: str) -> None:
+        """Tell those who run Signoff something, in their language, once for each `key`."""
+        for place in self.alerts.places:
             platform, _, channel = place.partition(":")
             if platform not in self._platforms:
                 continue
             try:
                 await self.deliver(
                     NewDelivery(
-                        purpose=f"{ALERT}{what}:{row.id}:{place}",
+                        purpose=f"{ALERT}{key}:{place}",
                         platform=platform,
                         kind="notice",
                         address={"channel": channel},
-                        content=Reply("notice", sentence, self._alerts.language).to_json(),
+                        content=Reply("notice", sentence, self.alerts.language).to_json(),
                     )
                 )
             except NotDelivered as failure:
-                log.error("alert.lost", delivery=row.id, error=str(failure))
+                log.error("alert.lost", alert=key, error=str(failure))
 
 
 def _place(row: DeliveryRow) -> str:

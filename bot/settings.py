@@ -32,6 +32,7 @@ os.environ["LANGCHAIN_TRACING_V2"] = "false"
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 
 from bot.hours import Hours
+from bot.variants import faults as variant_faults
 from rag_graph.policy import Rules, RulesInvalid
 from store.dictionary import Dictionary
 
@@ -102,6 +103,9 @@ class Model(_Frozen):
     rewrite: Role = Role()
     assess: Role = Role()
     summarise: Role = Role()
+    prompts: str | None = (
+        None  # a folder beside signoff.toml; its files replace shipped prompts of the same name
+    )
 
 
 class Search(_Frozen):
@@ -218,6 +222,28 @@ class Operations(_Frozen):
         return value.rstrip("/")
 
 
+class Variant(_Frozen):
+    """What differs from [model] and [search] while a variant is tried; bot/variants.py checks it against those."""
+
+    model: dict[str, Any] = Field(default_factory=dict)
+    search: dict[str, Any] = Field(default_factory=dict)
+
+
+class Canary(_Frozen):
+    """How a variant comes to all conversations (rag_graph/canary.py)."""
+
+    steps: tuple[Annotated[int, Field(ge=1, le=100)], ...] = (5, 20, 100)  # percentages
+    days: Annotated[float, Field(ge=0)] = 7  # that each takes at least
+    questions: Annotated[int, Field(ge=0)] = 100  # of the variant's, that each takes at least
+    advance: bool = False  # by itself, once both are there
+
+    @model_validator(mode="after")
+    def _rising(self) -> "Canary":
+        if list(self.steps) != sorted(set(self.steps)) or self.steps[-1:] != (100,):
+            raise ValueError("steps must rise and end with 100")
+        return self
+
+
 class Slack(_Frozen):
     """One Slack app in one workspace. With an app token events come over Socket Mode, without one over
     `POST /slack/events`, whose signing secret is then needed."""
@@ -291,6 +317,8 @@ class Settings(_Frozen):
     retention: Retention = Retention()
     limits: Limits = Limits()
     operations: Operations = Operations()
+    canary: Canary = Canary()
+    variants: dict[str, Variant] = Field(default_factory=dict)
     slack: Slack | None = None
     feishu: Feishu | None = None
     audiences: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # collection → principals
@@ -366,6 +394,7 @@ def load_settings(
         settings = Settings(home=root, config=config, **values)
         settings._environment = frozenset(field for name, field in VARIABLES.items() if env.get(name))
         _ = settings.rules
+        faults += variant_faults(settings)
     except ValidationError as error:
         # The values themselves stay out of the message: one of them may be a secret.
         faults += [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]

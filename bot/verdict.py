@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bot.principals import readers
 from bot.findings import Finding
 from bot.low_recall import DEEP, Asked, examine_question, line
+from bot.principals import readers
 from bot.words import Words
 from rag_graph.verdict import Facts, Match, Verdict, judge
 from store.conversations import ConversationRow, QuestionRow
@@ -176,7 +176,9 @@ async def _with_gone(app: "App", case: Case, matches: Sequence[Match]) -> list[M
     return [
         match
         if match.later
-        else replace(match, passages=match.passages | {id for id, of in gone.items() if of == match.document_id})
+        else replace(
+            match, passages=match.passages | {id for id, of in gone.items() if of == match.document_id}
+        )
         for match in matches
     ]
 

@@ -70,6 +70,7 @@ class Outcome:
         Mapping[str, Any], ...
     ] = ()  # what the model was asked in this run, as far as that is kept
     cost: float | None = None  # of those calls; None where a price is not known
+    variant: str = ""  # that answered; "": the settings
 
 
 async def advance(  # noqa: PLR0913 - one door for starting, continuing and resuming; all but four by name

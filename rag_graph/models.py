@@ -45,15 +45,22 @@ class ModelWriter:
         estimates: Estimates | None = None,
         hear: Callable[[str, Asked], None] | None = None,
         told: Callable[[Called], None] | None = None,
+        texts: Mapping[str, str] = prompts.SHIPPED,
     ) -> None:
-        """`hear` is told each call with the id of the question it was made for, `told` what each one took."""
+        """`hear` is told each call with the id of the question it was made for, `told` what each one took; `texts` are
+        prompts that replace the shipped ones (`prompts.read`)."""
         self._settings = settings
         self._chat = Chat(settings, told)
         self._hear = hear
+        self._texts = texts
         self.estimates = estimates or Estimates()
 
     async def close(self) -> None:
         await self._chat.close()
+
+    def _render(self, name: str, language: str, **values: str) -> str:
+        with prompts.replaced(self._texts):
+            return prompts.render(name, language, **values)
 
     def _budget(self, role: Role) -> Budget:
         return Budget.for_window(self._settings.window, self.estimates.factor(self._settings.named(role)))
@@ -102,7 +109,7 @@ class ModelWriter:
     ) -> Written | None:
         """One line to search with; `carry_over` reads the conversation, the other strategies the question."""
         if strategy == CARRY_OVER:
-            prompt = prompts.render(
+            prompt = self._render(
                 "rewrite",
                 question.language,
                 question=question.text,
@@ -110,7 +117,7 @@ class ModelWriter:
                 history=conversation(turns),
             )
         else:
-            prompt = prompts.render(strategy, question.language, question=question.text)
+            prompt = self._render(strategy, question.language, question=question.text)
         messages = [HumanMessage(prompt)]
         answer = await self._chat.ask("rewrite", messages)
         told = f"{summary}\n{conversation(turns)}" if strategy == CARRY_OVER else ""
@@ -149,8 +156,9 @@ class ModelWriter:
     async def _condensed(self, question: Question, material: Material) -> Material | None:
         """`material` with a summary of the section that does not fit; None where the model gives none that helps: what
         was cut by sentences has to do then."""
-        prompt = condensing.request(question, material, self._budget("summarise"))
-        messages = [HumanMessage(prompt)]
+        with prompts.replaced(self._texts):
+            request = condensing.request(question, material, self._budget("summarise"))
+        messages = [HumanMessage(request)]
         try:
             answer = await self._chat.ask("summarise", messages)
         except ModelUnavailable:
@@ -173,7 +181,7 @@ class ModelWriter:
         return str(told.text).strip().upper().startswith("RIGHT")
 
     async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
-        prompt = prompts.render("summarise", language, summary=summary, history=conversation(turns))
+        prompt = self._render("summarise", language, summary=summary, history=conversation(turns))
         answer = await self._chat.ask("summarise", [HumanMessage(prompt)])
         return clean(str(answer.text)).strip()[:SUMMARY_CHARACTERS]
 
@@ -182,7 +190,8 @@ class ModelWriter:
     ) -> Context:
         try:
             budget = self._budget("assess" if prompt == "assess" else "draft")
-            return build_context(question, turns, summary, material, budget, prompt)
+            with prompts.replaced(self._texts):
+                return build_context(question, turns, summary, material, budget, prompt)
         except ValueError as error:
             raise ModelUnavailable(str(error)) from error
 

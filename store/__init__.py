@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from store.arrivals import Arrivals
+from store.canaries import Canaries
 from store.changes import Changes
 from store.conversations import Conversations
 from store.database import Database, migrate
@@ -69,6 +70,7 @@ class Store:
     history: ReviewHistory
     quality: Quality
     standings: Standings
+    canaries: Canaries
 
 
 @asynccontextmanager
@@ -121,4 +123,5 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
             history=ReviewHistory(engine),
             quality=Quality(engine),
             standings=Standings(engine),
+            canaries=Canaries(engine),
         )

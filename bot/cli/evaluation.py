@@ -16,6 +16,7 @@ import typer
 from bot.app import limits, make_embedder, make_writer, search_settings
 from bot.cli.session import CommandFailed, Home, Json, database, dump, run
 from bot.settings import Settings, load_settings
+from bot.variants import varied
 
 if TYPE_CHECKING:
     # Loaded where they are used: no other command needs numpy, and none should wait for it.
@@ -35,7 +36,8 @@ Compare = Annotated[
     typer.Option(
         "--compare",
         metavar="A B",
-        help="Two of: a signoff.toml, a result stored with --json, . for the settings in force, or, of eval answers, "
+        help="Two of: a signoff.toml, a variant by its name (or variant:NAME), a result stored with --json, . for the "
+        "settings in force, or, of eval answers, "
         "old for the chain that most begin with.",
     ),
 ]
@@ -266,6 +268,7 @@ def evaluate(
 
 HERE = "."
 OLD = "old"
+VARIANT = "variant:"
 
 
 @dataclass(frozen=True)
@@ -286,7 +289,7 @@ async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options
 
     if variant == OLD and what != "answers":
         raise CommandFailed("The old chain is measured by `signoff eval answers` alone.")
-    settings = load_settings(options.home, config=None if variant in (HERE, OLD) else Path(variant))
+    settings = _chosen(options.home, variant)
     kept = options.vectors or settings.home / "evaluation-vectors.npz"
     embedder = make_embedder(settings)
     bench = Bench(settings, KeptEmbedder(embedder, kept), options.limit, variant == OLD)
@@ -300,6 +303,22 @@ async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options
             await embedder.close()
     options.answers.extend({"variant": variant, **row} for row in bench.rows)
     return rows
+
+
+def _chosen(home: Path | None, variant: str) -> Settings:
+    """The settings in force, another signoff.toml, or, by its name, a variant of [variants]."""
+    if variant in (HERE, OLD):
+        return load_settings(home)
+    name = variant.removeprefix(VARIANT)
+    if name == variant and Path(variant).is_file():
+        return load_settings(home, config=Path(variant))
+    settings = load_settings(home)
+    if name in settings.variants:
+        return varied(settings, name)
+    raise CommandFailed(
+        f"{variant} is neither a file nor a variant. [variants] in {settings.config} has: "
+        f"{', '.join(settings.variants) or 'none'}."
+    )
 
 
 def _stored(path: Path) -> list[dict[str, Any]]:

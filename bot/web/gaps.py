@@ -6,8 +6,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from bot.principals import unreadable
 from bot.gaps import Cluster
+from bot.principals import unreadable
 from bot.telling import opinion, reason
 from bot.web.door import Site, field, posted
 from bot.web.views import Reader

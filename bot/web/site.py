@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bot.web import configuration, console, decide, listen, probes, quality, runs, threads, verified
+from bot.web import canary, configuration, console, decide, listen, probes, quality, runs, threads, verified
 from bot.web.door import Site, by_htmx, field, ours, posted, site_of
 from bot.web.guard import HEADERS, LOOPBACK, SafeHeaders, SameOrigin
 from bot.web.pages import FOLDER, Pages, Said
@@ -72,6 +72,7 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
             *quality.routes(),
             *runs.routes(),
             *configuration.routes(),
+            *canary.routes(),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[

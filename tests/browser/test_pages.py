@@ -6,8 +6,8 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
-from store.runs import Wanted
 from bench.quality import plant
+from store.runs import Wanted
 from tests.browser.conftest import SHOTS, Opener
 from tests.workspace import Served, settings_for, workspace
 

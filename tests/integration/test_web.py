@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy
 
 from bot.messages import Reply
+from bot.settings import Variant
 from bot.web.guard import POLICY
 from rag_graph.chat import Called
 from rag_graph.contracts import Citation, Draft, Sentence
@@ -553,6 +554,29 @@ async def test_gaps_have_a_page_and_an_owner(served: Served, browser: Browser) -
     assert (await browser.post(address, htmx=False, owner="web:lin")).status_code == 303
     assert 'value="web:lin"' in (await browser.get("/~admin/console/quality")).text
     assert (await browser.post("/~admin/console/quality/ramp", htmx=False, topic="hr/hr")).status_code == 404
+
+
+async def test_a_variant_is_tried_from_the_console(database_url: str, home: Path) -> None:
+    """For administrators: started, moved on before its time, rolled back; what is refused says why."""
+    settings = settings_for(home).model_copy(update={"variants": {"wide": Variant(search={"kept": 5})}})
+    async with (
+        workspace(database_url, settings, working=False) as site,
+        httpx.AsyncClient(base_url=site.address, timeout=20) as client,
+    ):
+        browser, address = Browser(client), "/~admin/console/canary"
+        assert (await browser.get("/console/canary")).status_code == 403
+        assert "No variant is being tried." in (await browser.get(address)).text
+        started = await browser.post(address, htmx=False, verb="start", variant="wide", percent="20")
+        assert started.status_code == 303
+        page = (await browser.get(address)).text
+        assert "Variant wide answers 20 % of all conversations" in page
+        assert "rejected by reviewers" in page
+        early = await browser.post(address, htmx=False, verb="promote")
+        assert (early.status_code, "Too early" in early.text) == (409, True)
+        assert (await browser.post(address, htmx=False, verb="promote", force="on")).status_code == 303
+        assert "[search]" in (await browser.get(address)).text
+        assert (await browser.post(address, htmx=False, verb="rollback", reason="enough")).status_code == 303
+        assert "rolled back by web:admin (enough)" in (await browser.get(address)).text
 
 
 async def test_verified_answers_have_pages(served: Served, browser: Browser) -> None:
