@@ -157,13 +157,13 @@ class ModelWriter:
         """`material` with a summary of the section that does not fit; None where the model gives none that helps: what
         was cut by sentences has to do then."""
         with prompts.replaced(self._texts):
-            request = condensing.request(question, material, self._budget("summarise"))
-        messages = [HumanMessage(request)]
+            prompt = condensing.request(question, material, self._budget("summarise"))
+            frame = prompts.render("condense", question.language, question="", documents="")
+        messages = [HumanMessage(prompt)]
         try:
             answer = await self._chat.ask("summarise", messages)
         except ModelUnavailable:
             return None
-        frame = prompts.render("condense", question.language, question="", documents="")
         budget = self._budget("summarise")
         documents = budget.cost(prompt) - budget.cost(frame) - budget.cost(question.text)
         parts = self._parts("summarise", prompt, question=question.text)
