@@ -10,7 +10,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,8 @@ from tests.load import processor
 from tests.load.crowd import CORPUS, QUESTIONS, REVIEW_CHANNEL, REVIEWERS, THREADS, Asked, Crowd
 from tests.load.fleet import Fleet, Serving, Starter, listens
 from tests.load.judge import Database, Message, Report, judge, messages
+
+Filling = Callable[[str, OpenAIServer], Awaitable[None]]
 
 # Slack repeats after nothing, a minute and five; here a tenth of it.
 LADDER = (0.0, 6.0, 30.0)
@@ -126,11 +128,15 @@ async def scene(
     configuration: str = CONFIGURATION,
     copies: tuple[int, int] = (1, 1),
     threads: int = THREADS,
+    server: OpenAIServer | None = None,
+    filling: Filling | None = None,
+    roles: Sequence[str] = ("LLM", "EMBEDDING"),
 ) -> AsyncIterator[Run]:
-    """Everything up and ready, and people waiting to ask."""
+    """Everything up and ready, and people waiting to ask. `server` is a model server of one's own, used for `roles`,
+    and `filling` another knowledge base."""
     began = time.monotonic()
-    with OpenAIServer(default=answers or Slow(THINKS)) as server:
-        await fill(ground.database, server)
+    with server or OpenAIServer(default=answers or Slow(THINKS)) as server:
+        await (filling or fill)(ground.database, server)
         await ground.slack.do("reset")
         await ground.slack.do("set", ladder=LADDER)
         await ground.slack.do("trouble", copies=copies, spread=2.0)
@@ -145,6 +151,7 @@ async def scene(
             size,
             transport,
             server if model else None,
+            roles,
         )
         async with fleet:
             yield Run(ground, fleet, crowd, Database(ground.database), Report(name), began)
