@@ -1,6 +1,6 @@
 """What the console shows of runs: from rows to frozen values. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -287,7 +287,7 @@ def happenings(trail: Trail, reader: Reader, *, shown: bool) -> list[Happening]:
     found += [
         Happening(
             row.given_at,
-            reader.t("run.liked" if row.helpful else "run.disliked", who=reader.name(row.person)),
+            _liked(row, reader),
             _opinion(row, reader) if shown else "",
             bad=not row.helpful,
         )
@@ -296,21 +296,26 @@ def happenings(trail: Trail, reader: Reader, *, shown: bool) -> list[Happening]:
     return sorted(found, key=lambda happening: happening.at)
 
 
+def _liked(row: FeedbackRow, reader: Reader) -> str:
+    who = reader.name(row.person)
+    return reader.t("run.liked", who=who) if row.helpful else reader.t("run.disliked", who=who)
+
+
 def _opinion(row: FeedbackRow, reader: Reader) -> str:
     kind, mark, more = row.reason.partition(": ")
     return f"{reader.words(f'chat.feedback_{kind}')}{mark}{more}" if kind in OPINIONS else row.reason
 
 
-def _named(key: str, name: str, reader: Reader) -> str:
+def _named(named: Callable[[], str], name: str) -> str:
     """A name in the reader's words; as it is where there are none for it."""
     try:
-        return reader.t(f"{key}.{name}")
+        return named()
     except KeyError:
         return name
 
 
 def _reviewed(event: ReviewEvent, reader: Reader) -> Happening:
-    action = _named("review.event", event.action, reader)
+    action = _named(lambda: reader.t(f"review.event.{event.action}"), event.action)
     who = reader.name(event.actor) if event.actor else "Signoff"
     return Happening(event.at, f"{reader.t('review.number', number=event.review_id)} · {who}: {action}")
 
@@ -319,9 +324,9 @@ def _delivered(row: DeliveryRow, reader: Reader) -> Happening:
     bad = row.state in ("failed", "refused", "unknown")
     said = reader.t(
         "run.sent",
-        kind=_named("run.kinds", row.kind, reader),
+        kind=_named(lambda: reader.t(f"run.kinds.{row.kind}"), row.kind),
         platform=row.platform,
-        state=_named("run.delivery", row.state, reader),
+        state=_named(lambda: reader.t(f"run.delivery.{row.state}"), row.state),
     )
     detail = row.error if bad else ""
     return Happening(row.sent_at or row.created_at, said, detail, bad)
