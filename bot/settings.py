@@ -84,7 +84,7 @@ class Price(_Frozen):
 
 
 class Prices(_Frozen):
-    """What models cost, by the name that the endpoint has for them. A run that asked another has no cost."""
+    """What models cost, by their names at the endpoint. A run that asked one without a price has no cost."""
 
     currency: Annotated[str, Field(max_length=12)] = ""  # a word: USD, CNY, 元
     models: dict[str, Price] = Field(default_factory=dict)

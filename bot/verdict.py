@@ -172,13 +172,12 @@ async def _with_gone(app: "App", case: Case, matches: Sequence[Match]) -> list[M
     anybody can tell they would have done, unless what would do is newer than the run."""
     ids = [int(row["id"]) for row in case.run.scores]
     kept = await app.store.tracing.passages(ids) if ids else {}
-    gone = {int(row["id"]): int(row["document"]) for row in case.run.scores if int(row["id"]) not in kept}
+    gone: dict[int, set[int]] = {}
+    for row in case.run.scores:
+        if int(row["id"]) not in kept:
+            gone.setdefault(int(row["document"]), set()).add(int(row["id"]))
     return [
-        match
-        if match.later
-        else replace(
-            match, passages=match.passages | {id for id, of in gone.items() if of == match.document_id}
-        )
+        match if match.later else replace(match, passages=match.passages | gone.get(match.document_id, set()))
         for match in matches
     ]
 

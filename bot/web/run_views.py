@@ -8,6 +8,7 @@ from typing import Any
 from bot.telling import OPINIONS
 from bot.traces import Bar, bars, money, spent, withheld
 from bot.web.views import PRIVATE, Reader
+from rag_graph.rules import DEFAULT
 from store.conversations import FeedbackRow, QuestionRow
 from store.deliveries import DeliveryRow
 from store.reviews import ReviewEvent
@@ -113,6 +114,7 @@ class Stretch:
     error: str
     tokens: tuple[tuple[str, int], ...]
     cost: str
+    again: bool  # it searched nothing: what an earlier one found
     bars: tuple[Bar, ...]
     passages: tuple[PassageView, ...]
     calls: tuple[CallView, ...]
@@ -150,7 +152,7 @@ def item(row: ListedRun, reader: Reader, currency: str) -> ListItem:
         chip=CHIPS.get(row.outcome, ""),
         place=place_name(row.platform, row.channel, row.private, reader),
         asker=reader.name(row.asker),
-        rule=row.rule,
+        rule="" if row.rule == DEFAULT else row.rule,
         variant=row.variant,
         degraded=row.degraded,
         error=row.error,
@@ -179,6 +181,7 @@ def stretch(row: RunRow, known: Mapping[int, Traced], titles: Mapping[int, str],
         error=row.error,
         tokens=tuple((name, int(count)) for name, count in row.tokens.items() if count),
         cost=money(row.cost, currency),
+        again="retrieve" not in row.timings and "resume" in row.timings,
         bars=bars(row.timings),
         passages=tuple(_passages(row, known, titles, reader)),
         calls=tuple(_call(call, shown) for call in row.calls),

@@ -121,13 +121,16 @@ async def _verdict(
         "fault": ruling.first.fault,
         "presumed": ruling.presumed,
         "said": reason(words, language, case, ruling, ruling.first),
-        "remedy": remedy(words, language, case, ruling, ruling.first),
+        "remedy": markdown(remedy(words, language, case, ruling, ruling.first)),
         "document": ruling.first.match.document_id if ruling.first.match else 0,
         "others": [
             (words(language, f"verdict.fault.{other.fault}"), reason(words, language, case, ruling, other))
             for other in ruling.verdicts[1:]
         ],
-        "checks": ruling.checks if shown else (),
+        "checks": [
+            {"name": check.name, "ok": check.ok, "detail": check.detail, "remedy": markdown(check.remedy)}
+            for check in (ruling.checks if shown else ())
+        ],
     }
 
 

@@ -196,10 +196,11 @@ async def test_a_document_that_no_answer_cites_is_listed(served: Served) -> None
     app = served.app
     leave, sick = await passages(app, "leave.md")
     (vpn,) = await passages(app, "vpn.md")
-    await asked(app, "a", outcome="held", retrieved=(vpn,), cited=(vpn,))
-    await asked(
-        app, "b", retrieved=(leave, vpn), cited=(leave,), scores=[{"id": leave, "document": 1, "score": 0.1}]
-    )
+    found = [{"id": leave, "document": 1}, {"id": sick, "document": 1}, {"id": vpn, "document": 2}]
+    held: dict[str, Any] = {"retrieved": (vpn,), "scores": found[2:]}
+    await asked(app, "a", outcome="held", cited=(vpn,), timings={"answer": 1.0}, **held)
+    await app.store.runs.record(NewRun("a", "declined", timings={"resume": 1.0}, **held))
+    await asked(app, "b", retrieved=(leave, sick, vpn), cited=(leave,), scores=found)
     later = datetime.now(UTC) + timedelta(minutes=1)
     assert [(row.title, row.retrieved) for row in await app.store.tracing.uncited(later)] == [
         ("vpn", 2),
