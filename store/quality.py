@@ -24,6 +24,13 @@ REVIEWED_WITHIN = timedelta(days=30)
 # Each is grouped by bucket and once more over all of them, whose `bucket` is null.
 BUCKETS = "GROUP BY GROUPING SETS ((bucket), ())"
 BUCKET = "CAST(date_trunc(:step, {moment} AT TIME ZONE :zone) AS date) AS bucket"
+# Which runs a report about some of them is about, looked up once for all its parts.
+CHOSEN = """
+chosen AS MATERIALIZED (
+  SELECT run.id, run.question_id FROM runs AS run WHERE run.created_at >= :earliest AND {conditions}
+)
+"""
+VARIANT = "run.variant = :variant"
 # The runs of a collection: of what they cite, else of what they found. A set, because the same asked of each run by
 # itself looks three tables up for every passage.
 COLLECTED = """
@@ -36,11 +43,7 @@ run.id IN (
     JOIN documents ON documents.id = versions.document_id
    WHERE found.created_at >= :earliest AND documents.collection = :collection)
 """
-VARIANT = "run.variant = :variant"
-# Rows that belong to a question, for a report about some runs only.
-WANTED = (
-    "question_id IN (SELECT run.question_id FROM runs AS run WHERE run.created_at >= :earliest AND {runs})"
-)
+OF_CHOSEN = ("run.id IN (SELECT id FROM chosen)", "question_id IN (SELECT question_id FROM chosen)")
 
 # A question that waited for a person has a run for each stretch of its way; the one that ended it counts it. What
 # failed is counted by its question, which has no run where its process was lost. Tokens and money were spent in all of
@@ -72,15 +75,18 @@ WITH answered AS (
    WHERE run.created_at >= :since AND run.created_at < :until AND run.outcome = 'answered'
      AND run.cited <> '{{}}' AND run.retrieved <> '{{}}' AND {runs}
 ),
-placed AS (
+placed AS NOT MATERIALIZED (
   SELECT chunks.id, versions.document_id AS document FROM chunks JOIN versions ON versions.id = chunks.version_id
 ),
 judged AS (
-  SELECT answered.bucket, bool_or(passage.id = answered.first OR source.document = first.document) AS hit
+  SELECT bucket, true AS hit FROM answered WHERE first = ANY (cited)
+  UNION ALL
+  SELECT answered.bucket, bool_or(source.document = head.document)
     FROM answered
    CROSS JOIN LATERAL unnest(answered.cited) AS passage (id)
     LEFT JOIN placed AS source ON source.id = passage.id
-    LEFT JOIN placed AS first ON first.id = answered.first
+    LEFT JOIN placed AS head ON head.id = answered.first
+   WHERE NOT answered.first = ANY (answered.cited)
    GROUP BY answered.id, answered.bucket
 )
 SELECT bucket, count(hit) AS told, count(*) FILTER (WHERE hit) AS hits FROM judged {buckets}
@@ -114,14 +120,14 @@ SELECT bucket, count(*) AS verified
   FROM (SELECT {bucket} FROM verified_uses WHERE used_at >= :since AND used_at < :until AND {wanted}) AS used
  {buckets}
 """
-# (statement, the moment by which its rows are grouped)
-STATEMENTS = (
-    (RUNS, "run.created_at"),
-    (FIRST_HITS, "run.created_at"),
-    (FAILED, "finished_at"),
-    (REVIEWS, "decided_at"),
-    (FEEDBACK, "given_at"),
-    (VERIFIED, "used_at"),
+# (name, statement, the moment by which its rows are grouped); one statement of all of them is one look at the database.
+PARTS = (
+    ("by_run", RUNS, "run.created_at"),
+    ("by_first_hit", FIRST_HITS, "run.created_at"),
+    ("by_failure", FAILED, "finished_at"),
+    ("by_review", REVIEWS, "decided_at"),
+    ("by_opinion", FEEDBACK, "given_at"),
+    ("by_use", VERIFIED, "used_at"),
 )
 COLLECTIONS = "SELECT name FROM collections ORDER BY name"
 VARIANTS = "SELECT DISTINCT variant FROM runs WHERE created_at >= :since ORDER BY variant"
@@ -222,10 +228,8 @@ class Quality:
         }
         found: dict[date | None, dict[str, Any]] = {}
         async with transaction(self._engine) as connection:
-            for statement, moment in STATEMENTS:
-                query = text(_written(statement, moment, span))
-                for row in (await connection.execute(query, parameters)).mappings():
-                    found.setdefault(row["bucket"], {}).update(_known(dict(row)))
+            for row in await connection.execute(text(_written(span)), parameters):
+                found.setdefault(row.bucket, {}).update(_known(row.figures))
             collections = await _names(connection, COLLECTIONS, parameters)
             variants = await _names(connection, VARIANTS, parameters)
         return Report(
@@ -236,24 +240,24 @@ class Quality:
         )
 
 
-def _written(statement: str, moment: str, span: Span) -> str:
-    """The statement with the conditions that `span` asks for, and no others: they keep the plans simple."""
-    chosen = [VARIANT] * (span.variant is not None) + [COLLECTED] * (span.collection is not None)
-    runs = " AND ".join(chosen) or "true"
-    wanted = WANTED.replace("{runs}", runs) if chosen else "true"
-    bucket = BUCKET.format(moment=moment)
-    return statement.format(bucket=bucket, buckets=BUCKETS, runs=runs, wanted=wanted)
+def _written(span: Span) -> str:
+    """The statement with the conditions that `span` asks for, and no others: they keep the plan simple. Its rows are a
+    bucket and a JSON object of figures, several for each bucket."""
+    conditions = [VARIANT] * (span.variant is not None) + [COLLECTED] * (span.collection is not None)
+    runs, wanted = OF_CHOSEN if conditions else ("true", "true")
+    made = [CHOSEN.replace("{conditions}", " AND ".join(conditions))] if conditions else []
+    for name, statement, moment in PARTS:
+        bucket = BUCKET.format(moment=moment)
+        made.append(
+            f"{name} AS ({statement.format(bucket=bucket, buckets=BUCKETS, runs=runs, wanted=wanted)})"
+        )
+    told = [f"SELECT bucket, to_jsonb({name}) - 'bucket' AS figures FROM {name}" for name, *_ in PARTS]  # noqa: S608
+    return f"WITH {', '.join(made)} {' UNION ALL '.join(told)}"
 
 
-def _known(row: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: value for name, value in row.items() if name != "bucket" and value is not None}
-    for name in ("prompt", "completion"):
-        if name in values:
-            values[name] = int(values[name])
-    if "decision_seconds" in values:
-        values["decision_seconds"] = float(values["decision_seconds"])
-    values |= dict(zip(("p50", "p95", "p99"), values.pop("seconds", ()), strict=False))
-    return values
+def _known(figures: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: value for name, value in figures.items() if value is not None}
+    return values | dict(zip(("p50", "p95", "p99"), values.pop("seconds", ()), strict=False))
 
 
 async def _names(connection: AsyncConnection, query: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:

@@ -144,7 +144,7 @@ def _specified(report: Report, reader: Reader) -> Iterator[_Wanted]:
             (t("quality.again"), BLUE, lambda at: at.verified),
             (t("quality.declined"), AMBER, lambda at: at.declined),
             (t("quality.clarified"), GREY, lambda at: at.clarified),
-            (t("quality.failed"), RED, lambda at: at.failed),
+            (t("quality.broken"), RED, lambda at: at.failed),
         ),
         stacked=True,
     )

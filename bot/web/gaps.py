@@ -16,6 +16,7 @@ from bot.words import Words
 from store.text import clean
 
 SHOWN = 50  # clusters
+FIRST = 8  # of them open, the others behind a click
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ async def page(request: Request, site: Site) -> Response:
         tiles=figures.tiles(report.whole, reader),
         charts=figures.charts(report, span, reader),
         gaps=[gaps.view(cluster, reader, app.words) for cluster in clusters[: gaps.SHOWN]],
+        first_gaps=gaps.FIRST,
         ramp=app.trust.ramp,
         topics=await app.trust.topics() if app.trust.ramp.after else [],
     )

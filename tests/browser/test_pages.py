@@ -118,12 +118,12 @@ async def test_the_quality_page_by_keyboard(opened: Opener, pages: dict[str, str
     """From the top of the page: the time is chosen, the page shown, a chart's numbers opened and scrolled, all without
     a mouse; the settings are one link away."""
     page = await opened(pages["quality"])
-    await page.get_by_label("Time").focus()
+    await page.locator("select[name=days]").focus()
     await page.keyboard.press("ArrowUp")
     for _ in range(4):
         await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_label("Time")).to_have_value("7")
+    await expect(page.locator("select[name=days]")).to_have_value("7")
     numbers = page.locator(".chart details").first
     await numbers.locator("summary").focus()
     await page.keyboard.press("Enter")

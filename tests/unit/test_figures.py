@@ -41,7 +41,7 @@ def test_the_whole_is_said_in_numbers_that_can_be_checked() -> None:
     assert said["First-hit rate"] == ("75 %", "3 of 4")
     assert said["Approved unchanged"] == ("60 %", "3 of 5")
     assert said["Found helpful"] == ("75 %", "3 of 4")
-    assert said["Question to answer, half of them within"] == ("0.8 s", "P95 2 min · P99 1.5 h")
+    assert said["Half answered within"] == ("0.8 s", "P95 2 min · P99 1.5 h")
     assert said["Tokens a question"] == ("2,100", "prompt 2,000 · answer 100")
     assert said["Cost a question"] == ("0.005 CNY", "")
     nothing = {tile.label: tile.value for tile in tiles(Figures(), reader())}
