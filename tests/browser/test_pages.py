@@ -27,6 +27,7 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
     await expect(lin.locator(".held-title")).to_be_visible()
     passage = await lin.locator("a.cite").first.get_attribute("href")
     document = (await served.app.admin.list())[0].id
+    await served.app.trying.start("wide", "web:admin", percent=1)
     base = served.address
     return {
         "home": base,
@@ -38,6 +39,7 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
         "documents": f"{base}/~admin/console/documents",
         "document": f"{base}/~admin/console/documents/{document}",
         "search": f"{base}/~admin/console/search?q=annual+leave",
+        "canary": f"{base}/~admin/console/canary",
         "missing": f"{base}/nothing",
     }
 
