@@ -292,7 +292,8 @@ def page(report: Mapping[str, Any]) -> str:
             f"in at most {100 * exact['for ever, all guardrails']:g} %, for ever. One that fails exactly as often as "
             f"settings that are ill themselves trips within 1,000 questions in {worst} of errors.",
             "The other guardrails compare with the settings' own questions at the same time (19 to one of the "
-            "variant's) with their uncertainty; questions until half and until 95 % of such variants are back:",
+            "variant's) with their uncertainty; judged questions (of rejections, decided reviews) until half and until "
+            "95 % of such variants are back:",
             table(["guardrail", "settings", "variant", "half", "95 %"], compared),
             f"Simulated, {RUNS:,} runs each with all six guardrails, steps of 5, 20 and 100 % and reviews of "
             f"{100 * REVIEWED:g} % and votes on {100 * VOTED:g} % of the questions:",

@@ -10,6 +10,7 @@ from rag_graph.canary import chosen, takes_part
 from rag_graph.contracts import Question
 from store.canaries import TOPIC, Canaries, CanaryRow
 from store.changes import LISTENING, Change
+from store.recent import Recent
 from store.runs import Runs
 
 __all__ = ["ITSELF", "SETTINGS", "Trials", "place_of"]
@@ -17,6 +18,7 @@ __all__ = ["ITSELF", "SETTINGS", "Trials", "place_of"]
 SETTINGS: Final = ""  # the variant's name of a run that was made by the settings themselves
 ITSELF: Final = "signoff"  # who took a step, where nobody did
 FRESH_SECONDS: Final = 2.0
+REMEMBERED: Final = 500  # questions
 
 
 class Trials:
@@ -30,6 +32,8 @@ class Trials:
         self._read_at = float("-inf")
         self._stale = True
         self._reading = asyncio.Lock()
+        # By question, so that its turn is remembered without asking what its run says (1.3 ms of processor).
+        self._drew: Recent[str, str] = Recent(REMEMBERED)
         # Told when a variant is in force that this process cannot answer with.
         self.on_unknown: Callable[[], None] = lambda: None
 
@@ -57,18 +61,21 @@ class Trials:
     async def of(self, question: Question) -> str:
         """The variant that answers this question's conversation from now on."""
         row = await self.current()
-        if row is None or not _drawn(row, question):
-            return SETTINGS
-        if not self.knows(row):
-            if row.state == "running":  # one that was promoted is gone once its values are the settings'
+        variant = SETTINGS
+        if row is not None and _drawn(row, question):
+            if self.knows(row):
+                variant = row.variant
+            elif row.state == "running":  # one that was promoted is gone once its values are the settings'
                 self.on_unknown()
-            return SETTINGS
-        return row.variant
+        return self._drew.put(question.id, variant)
 
     async def drafted_by(self, question_id: str) -> str:
         """The variant that drafted a question's answer, while the settings have it."""
         if not self._digests:
             return SETTINGS
+        kept = self._drew.get(question_id)
+        if kept is not None:
+            return kept
         run = await self._runs.latest(question_id)
         return run.variant if run is not None and run.variant in self._digests else SETTINGS
 

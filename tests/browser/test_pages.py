@@ -31,6 +31,7 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
     document = (await served.app.admin.list())[0].id
     run = (await served.app.store.runs.page(Wanted(outcome="answered"), 1))[0].question_id
     await plant(served.app.store.database.engine, 300, 30, documents=6)
+    await served.app.trying.start("wide", "web:admin", percent=1)
     base = served.address
     return {
         "home": base,
@@ -48,6 +49,7 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
         "verified": f"{base}/~admin/console/verified",
         "quality": f"{base}/~admin/console/quality",
         "settings": f"{base}/~admin/console/settings",
+        "canary": f"{base}/~admin/console/canary",
         "missing": f"{base}/nothing",
     }
 

@@ -12,23 +12,12 @@ from store.canaries import Arm, Tally
 from store.changes import LISTENING
 from store.database import transaction
 from store.runs import NewRun
-from tests.questions import question, review
+from tests.questions import asked, review
 
 SINCE = datetime.now(UTC) - timedelta(days=1)
 LATER = datetime.now(UTC) + timedelta(days=1)
 OURS, THEIRS = Arm("wide", SINCE, LATER), Arm("", SINCE, LATER)
 NONE = Tally(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-
-
-async def asked(store: Store, number: int, variant: str = "wide", **changes: Any) -> None:
-    """A question and its first run."""
-    channel = changes.pop("channel", "general")
-    conversation = f"slack:{channel}:{number}"
-    await store.inbox.accept(
-        question(number, platform="slack", conversation_id=conversation, channel=channel, thread=str(number))
-    )
-    values: dict[str, Any] = {"outcome": "answered", "timings": {"answer": 100.0}, **changes}
-    await store.runs.record(NewRun(f"q{number}", variant=variant, **values))
 
 
 async def tally(store: Store, arm: Arm = OURS, **changes: Any) -> Tally:

@@ -23,6 +23,7 @@ from store import Store
 from store.canaries import CanaryRow
 from tests.embedder import HashEmbedder
 from tests.houses import House
+from tests.questions import asked, review
 from tests.scenario.desk import Desk, desk, reopened
 
 LEAVE, CLAUSE = "年假可以休多少天？", "合同第 3.2 条规定多少日内付款？"
@@ -303,6 +304,44 @@ async def test_without_a_model_a_variant_of_the_model_is_not_started(
         said = await typed(one.team.app, "en", "cli:admin", ["start", "other"])
         assert "SIGNOFF_LLM_BASE_URL" in (said or "")
         assert await one.team.app.store.canaries.latest() is None
+
+
+async def test_every_guardrail_counts_what_it_says(database_url: str, tmp_path: Path) -> None:
+    """From the rows of questions: failures, wants of an answer, rejections, heavy edits, dislikes, and what is slower
+    than the settings were before."""
+    async with another(database_url, tmp_path) as one:
+        store, trying = one.team.app.store, one.team.app.trying
+        for number in range(100, 200):
+            await asked(store, number, "", timings={"answer": float(number)})
+        row = await trying.start("wide", "cli:admin", percent=100)
+        changes: list[dict[str, Any]] = [
+            {"outcome": "failed", "timings": {}},
+            {"outcome": "declined"},
+            {"outcome": "held", "timings": {"answer": 500.0}},
+            {"outcome": "held", "degraded": ("rewrite",)},
+            {"outcome": "held"},
+            {},
+        ]
+        for number, change in enumerate(changes, 1):
+            await asked(store, number, "wide", **change)
+        texts = {3: "Ninety days, by contract.", 4: "Thirty days [1]!", 5: ""}
+        for number, text in texts.items():
+            opened = await store.reviews.open(review(number))
+            state = "edited" if text else "rejected"
+            decision = {"action": state, "text": text}
+            await store.reviews.decide(opened.id, "hash-1", state, "cli:rita", decision)
+        await store.conversations.feedback("q6", "web:ada", False, "wrong")
+        status = await trying.status()
+        assert {one.guardrail: (one.ours.bad, one.ours.of) for one in status.standings} == {
+            "error": (2, 6), "unknown": (1, 5), "rejected": (1, 3), "edited": (1, 2), "disliked": (1, 1),
+            "slow": (1, 5),
+        }  # fmt: skip
+        theirs = {one.guardrail: (one.theirs.bad, one.theirs.of) for one in status.standings}
+        assert (theirs["error"], theirs["slow"]) == ((0, 100), (5, 100))
+        assert (status.questions, (await trying.measure(row)).worst) == (6, None)
+        assert [f.detail for f in await examine(one.team.app) if f.name == "canary"] == [
+            "variant wide answers 100 %, 6 questions in 0.0 days"
+        ]
 
 
 def test_settings_without_variants_are_unchanged(tmp_path: Path) -> None:

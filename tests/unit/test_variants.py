@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.app import limits, make_writer, search_settings
+from bot.cli import evaluation
+from bot.cli.session import CommandFailed
 from bot.settings import Settings, SettingsError, load_settings
 from bot.variants import differences, digest, lines, texts, varied
 from rag_graph import prompts
@@ -162,3 +164,13 @@ def test_steps_must_rise_to_everybody(tmp_path: Path, steps: str) -> None:
     """A plan that never ends, or goes down, is refused at start."""
     with pytest.raises(SettingsError, match=r"canary"):
         loaded(tmp_path, f"[canary]\nsteps = {steps}\n")
+
+
+def test_an_evaluation_takes_a_variant_by_its_name(folder: Path) -> None:
+    """Bare where no file has that name, or with "variant:"; what is neither is said with the names that there are."""
+    loaded(folder, TERSE.replace('model = "other"\n', ""))
+    for name in ("terse", "variant:terse"):
+        assert limits(evaluation._chosen(folder, name)).candidates == 20
+    assert limits(evaluation._chosen(folder, ".")).candidates == 10
+    with pytest.raises(CommandFailed, match=r"neither a file nor a variant.*terse"):
+        evaluation._chosen(folder, "tersely")
