@@ -113,7 +113,7 @@ async def kinds(
     ) as run:  # fmt: skip
         hall = _Hall(run, server, channels)
         await hall.ask(
-            Stage(rate=channels / 4, asked=[(case, dressed(case, 23)) for case in mixed[:channels]])
+            Stage(rate=max(3.0, channels / 4), asked=[(case, dressed(case, 23)) for case in mixed[:channels]])
         )
         run.report.measured |= {"limit_seconds": limit, "model": server.said}
         if once:
