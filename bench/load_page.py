@@ -14,6 +14,7 @@ RESULTS = ROOT / "bench" / "results"
 P50, P99 = 0.250, 1.000  # seconds of overhead that are asked for
 Runs = Mapping[str, Mapping[str, Any]]
 KNEES = ("holds", "breaks")
+PERCENTILES = ("p50", "p95", "p99")
 
 
 def write(found: Runs) -> str:
@@ -88,20 +89,22 @@ def _kinds(found: Runs) -> list[str]:
 def _knee_row(name: str, one: Mapping[str, Any]) -> list[str]:
     measured = one["measured"]
     rates = " · ".join(
-        f"{step['rate']:g}: " + " / ".join(f"{step['ms'][p] / 1e3:.2f}" for p in ("p50", "p95", "p99"))
+        f"{step['rate']:g}: " + " / ".join(f"{step['ms'][p] / 1e3:.2f}" for p in PERCENTILES)
         for step in measured["tried"]
     )
     told = [f"{measured[key]:g}" if measured[key] is not None else "–" for key in KNEES]
     return [name.partition("-")[2], *told, rates, _faults(one), str(one["load_before"]), _measured(one)]
 
 
-def _figures(kinds: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """A line for each figure, a cell for each kind."""
+def _figures(kinds: Mapping[str, Mapping[str, Any]], *, narrow: bool = False) -> list[tuple[str, list[str]]]:
+    """A line for each figure, a cell for each kind; `narrow`: one for each percentile, so that a phone shows it."""
     members = list(kinds.values())
     rows = [("questions", [str(one["questions"]) for one in members])]
+    groups = [(p,) for p in PERCENTILES] if narrow else [PERCENTILES]
     for key, label in (("end_to_end_ms", "end to end"), ("search_ms", "retrieval"), ("model_ms", "model")):
-        cells = [" / ".join(f"{one[key][p]:.0f}" for p in ("p50", "p95", "p99")) for one in members]
-        rows.append((f"{label}, ms P50 / P95 / P99", cells))
+        for group in groups:
+            cells = [" / ".join(f"{one[key][p]:.0f}" for p in group) for one in members]
+            rows.append((f"{label}, ms {' / '.join(group).upper()}", cells))
     rows.append(("calls of the model", [f"{one['model_calls']:.2f}" for one in members]))
     for key, label in (("prompt_tokens", "prompt tokens"), ("completion_tokens", "completion tokens")):
         rows.append((label, [f"{one[key]:,.0f}" for one in members]))
@@ -176,6 +179,14 @@ def _measured(one: Mapping[str, Any]) -> str:
     return f"{one['provenance']['date'][:10]}, {one['provenance']['commit'][:7]}"
 
 
+def _circumstances(one: Mapping[str, Any]) -> str:
+    about = one["provenance"]
+    return (
+        f"{_measured(one)}, configuration {about['config_hash']}, {about['machine']['processor']}, "
+        f"{about['machine']['cores']} cores for everything, load average before {one['load_before']}"
+    )
+
+
 def _faults(one: Mapping[str, Any]) -> str:
     return "; ".join(one["faults"]) or "none"
 
@@ -185,19 +196,17 @@ def _faults(one: Mapping[str, Any]) -> str:
 
 def report(found: Runs) -> str:
     """One HTML file of everything that was measured."""
-    machine = next(iter(found.values()))["provenance"]["machine"]
     facts = [
         ("Command", "python -m bench.load"),
-        (
-            "Machine",
-            f"{machine['processor']}, {machine['cores']} cores for everything, {machine['memory_gib']} GiB",
-        ),
-        *(
-            (name, f"{_measured(one)}, load average before {one['load_before']}")
-            for name, one in found.items()
-        ),
+        *((name, _circumstances(one)) for name, one in found.items()),
     ]
+    knees = {
+        name.partition("-")[2]: one["measured"] for name, one in found.items() if name.startswith("knee-")
+    }
+    held = [f"{n} process{'es' if n != '1' else ''} {of['holds'] or 0:g}" for n, of in knees.items()]
     lead = "Signoff under load: what each kind of question costs, and how many a second it bears."
+    if held:
+        lead = f"Questions a second with P95 within its limit: {', '.join(held)}."
     sections = [*_kinds_section(found), *_knee_sections(found), *_overhead_section(found)]
     return rendered(Page("Load report", lead, facts, sections))
 
@@ -214,8 +223,7 @@ def _kinds_section(found: Runs) -> list[Section]:
         f"Violated invariants: {_faults(one)}.",
     ]
     spread = [
-        (name, [(p.upper(), of["end_to_end_ms"][p]) for p in ("p50", "p95", "p99")])
-        for name, of in kinds.items()
+        (name, [(p.upper(), of["end_to_end_ms"][p]) for p in PERCENTILES]) for name, of in kinds.items()
     ]
     parts = {"end to end": "end_to_end_ms", "model": "model_ms", "retrieval": "search_ms"}
     halves = [(name, [(part, of[key]["p50"]) for part, key in parts.items()]) for name, of in kinds.items()]
@@ -223,7 +231,7 @@ def _kinds_section(found: Runs) -> list[Section]:
         Section(
             "By kind",
             texts,
-            tables=[Table(["", *kinds], [[label, *cells] for label, cells in _figures(kinds)])],
+            tables=[Table(["", *kinds], [[label, *cells] for label, cells in _figures(kinds, narrow=True)])],
             pictures=[
                 picture(bars("From message to answer, milliseconds", spread)),
                 picture(bars("Where the median goes, milliseconds", halves)),
@@ -269,13 +277,13 @@ def _points(tried: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
 def _rates(processes: str, tried: Sequence[Mapping[str, Any]], one: Mapping[str, Any]) -> Section:
     """Each rate that was tried, with the kinds apart."""
     names = [name for name in tried[0]["kinds"] if name != "all"]
-    head = ["questions a second", "answered", "P50 s", "P95 s", "P99 s", *(f"{name} P95 s" for name in names),
-            "right", "signoff CPU ms", "Postgres CPU ms"]  # fmt: skip
+    head = ["a second", "answered", "P50 s", "P95 s", "P99 s", *(f"{name} P95" for name in names), "right",
+            "CPU ms", "of Postgres"]  # fmt: skip
     rows = [
         [
             f"{step['rate']:g}",
             f"{step['answered']}/{step['questions']}",
-            *(f"{step['ms'][p] / 1e3:.2f}" for p in ("p50", "p95", "p99")),
+            *(f"{step['ms'][p] / 1e3:.2f}" for p in PERCENTILES),
             *(_late(step, name) for name in names),
             f"{step['kinds']['all']['answer_right']:.3f}",
             *(f"{1e3 * step['processor_seconds'][kind] / step['questions']:.0f}" for kind in ("signoff", "postgres")),

@@ -196,9 +196,11 @@ def _pair(before: Sequence[Mapping[str, Any]], after: Sequence[dict[str, Any]]) 
         then, now = earlier.get(row["set"]), row.get("details", {}).get("questions")
         if then is None or now is None:
             continue
-        pairs = [found for measure in MEASURES if (found := paired(measure, then, now)) is not None]
+        kinds = dict.fromkeys(one["kind"] for one in now)
+        pairs = [paired(measure, then, now) for measure in MEASURES]
+        pairs += [paired("right", then, [one for one in now if one["kind"] == kind], kind) for kind in kinds]
         row["details"] |= {
-            "paired": [pair.to_json() for pair in pairs],
+            "paired": [pair.to_json() for pair in pairs if pair is not None],
             "changes": [change.to_json() for change in changes(then, now)],
         }
 
@@ -235,7 +237,8 @@ def _report(
     from bot.report.evaluation import evaluation_page
 
     names = " ".join([what, *(one.name for one in sets)])
-    compared = f" --compare {told[0][0]} {told[1][0]}" if len(told) > 1 else ""
+    variants = " ".join(Path(name).name or name for name, _ in told)
+    compared = f" --compare {variants}" if len(told) > 1 else ""
     try:
         path.write_text(evaluation_page(f"signoff eval {names}{compared}", told), encoding="utf-8")
     except OSError as error:

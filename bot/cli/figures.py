@@ -122,7 +122,7 @@ def _say_changes(details: Row) -> None:
 
     for pair in details.get("paired", ()):
         told = Paired(**pair)
-        typer.echo(f"{told.measure.replace('_', ' '):12} {verdict(told)}")
+        typer.echo(f"{told.measure.replace('_', ' '):18} {verdict(told)}")
     for change in details.get("changes", ()):
-        why = f" ({change['after'] or change['before']})" if change["after"] or change["before"] else ""
-        typer.echo(f"  {change['became']:7} {_named(change)}{why}")
+        wrong = f"was: {change['before']}" if change["became"] == "better" else f"now: {change['after']}"
+        typer.echo(f"  {change['became']:7} {_named(change)} ({wrong})")

@@ -25,7 +25,7 @@ def evaluation_page(command: str, told: Told) -> str:
     hashes = dict.fromkeys(str(row["config_hash"]) for _, each in told for row in each)
     facts = [*about(command), ("Configuration", ", ".join(hashes))]
     if len(told) > 1:
-        facts.append(("Compared", " with ".join("the settings in force" if n == "." else n for n, _ in told)))
+        facts.append(("Compared", " with ".join(_variant(name) for name, _ in told)))
     own = [row for row in rows if "questions" in row.get("details", {})]
     sections = [part for row in own for part in _own(row, rows, told)]
     sections += _others([(name, [row for row in each if not _is_own(row)]) for name, each in told])
@@ -59,7 +59,7 @@ def _own(row: Row, rows: Sequence[Row], told: Told) -> list[Section]:
         tables=[_by_kind(row, kinds)],
         pictures=_pictures(row, kinds),
     )
-    compared = [_compared(row, told)] if "paired" in details else []
+    compared = [_compared(row, kinds, told)] if "paired" in details else []
     return [first, *compared, *questions.sections(details)]
 
 
@@ -116,22 +116,18 @@ def _times(row: Row, prefix: str) -> list[tuple[str, float]]:
     ]
 
 
-def _compared(row: Row, told: Told) -> Section:
+def _compared(row: Row, kinds: Sequence[Row], told: Told) -> Section:
     """Both variants' figures, and what became of each question."""
     from rag_graph.evaluation.pairs import Paired, verdict
 
-    before = next((one for one in told[0][1] if one["set"] == row["set"]), None)
-    body = [
-        [name, *_three(name, before["metrics"].get(name) if before else None, value)]
-        for name, value in row["metrics"].items()
-    ]
     pairs = [Paired(**pair) for pair in row["details"]["paired"]]
     return Section(
         "What changed",
         texts=[f"{pair.measure.replace('_', ' ').capitalize()}: {verdict(pair)}" for pair in pairs],
         tables=[
-            Table(["", told[0][0], told[1][0], "change"], body),
             *questions.changed(row["details"]["changes"]),
+            _beside(row, told, "all"),
+            *(_beside(one, told, one["details"]["kind"]) for one in kinds),
         ],
     )
 
@@ -141,23 +137,15 @@ def _compared(row: Row, told: Told) -> Section:
 
 def _others(told: Told) -> list[Section]:
     """A section for each set: its figures, beside the other variant's where there are two, and its picture."""
-    first, last = told[0][1], told[-1][1]
-    earlier = {row["set"]: row for row in first} if len(told) > 1 else {}
     sections = []
-    for row in last:
-        before = earlier.get(row["set"])
+    for row in told[-1][1]:
         if len(told) > 1:
-            body = [
-                [name, *_three(name, before["metrics"].get(name) if before else None, value)]
-                for name, value in row["metrics"].items()
-            ]
-            table = Table(["", told[0][0], told[1][0], "change"], body)
+            table = _beside(row, told)
         else:
-            table = Table(
-                ["", "value"], [[name, _cell(name, value)] for name, value in row["metrics"].items()]
-            )
+            figures = [[name, _cell(name, value)] for name, value in row["metrics"].items()]
+            table = Table(["", "value"], figures)
         sections.append(Section(f"{row['set']}, {row['n']} cases", tables=[table], pictures=_drawn(row)))
-    return [*_swept(last), *sections]
+    return [*_swept(told[-1][1]), *sections]
 
 
 def _drawn(row: Row) -> list[Markup]:
@@ -187,12 +175,25 @@ def _swept(rows: Sequence[Row]) -> list[Section]:
     return [Section("hit@5 by chunk size", pictures=[picture(plot(rows))])]
 
 
+def _beside(row: Row, told: Told, caption: str = "") -> Table:
+    """The set's figures before and after, and what changed."""
+    then: Row = next((one["metrics"] for one in told[0][1] if one["set"] == row["set"]), {})
+    body = [[name, *_three(name, then.get(name), value)] for name, value in row["metrics"].items()]
+    return Table(["", *(_variant(name) for name, _ in told), "change"], body, caption)
+
+
+def _variant(name: str) -> str:
+    """A file by its name alone: where it lies says nothing."""
+    return "the settings in force" if name == "." else name.replace("\\", "/").rsplit("/", 1)[-1]
+
+
 def _three(name: str, before: float | None, after: float) -> list[str]:
-    return [_cell(name, before), _cell(name, after), "–" if before is None else f"{after - before:+.3f}"]
+    change = "–" if before is None else _cell(name, after - before, "+")
+    return [_cell(name, before), _cell(name, after), change]
 
 
-def _cell(name: str, value: float | None) -> str:
+def _cell(name: str, value: float | None, sign: str = "") -> str:
     if value is None:
         return "–"
-    counted = "ms" in name.split() or name.endswith(("tokens", "_ms")) or value > 1
-    return f"{value:,.1f}" if counted else f"{value:.3f}"
+    counted = "ms" in name.split() or name.endswith(("tokens", "_ms")) or abs(value) > 1
+    return f"{value:{sign},.1f}" if counted else f"{value:{sign}.3f}"

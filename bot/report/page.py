@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from bot.report.machine import machine
 
@@ -86,6 +86,18 @@ _ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def _code(text: str) -> Markup:
+    """What stands between backticks as code, all of it escaped."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 and at < len(parts) - 1 else escape(part)
+        for at, part in enumerate(parts)
+    )
+
+
+_ENVIRONMENT.filters["code"] = _code
 
 
 def rendered(page: Page) -> str:

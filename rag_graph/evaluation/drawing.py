@@ -14,6 +14,7 @@ __all__ = ["Axis", "bars", "lines"]
 # Of a width that a phone shows without making letters much smaller.
 _WIDTH, _LEFT, _RIGHT, _TOP, _PLOT = 440, 46, 14, 34, 190
 _LEGEND = 17
+FEW = 6  # values that are written below an axis as they are
 _COLOURS = ("#0b6e99", "#b3400a", "#3f7d20", "#7b4ab0", "#8a6d00", "#5b6770")
 _MARKS = ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", "M-4,-4h8v8h-8z", "M0,-5l5,9h-10z", "M0,-5l5,5l-5,5l-5,-5z")
 
@@ -61,7 +62,7 @@ def lines(
     """
     xs = sorted({at for points in series.values() for at, _ in points}) or [0.0]
     ys = [value for points in series.values() for _, value in points] + ([limit[1]] if limit else [])
-    across = x.ticks or _some(xs)
+    across = x.ticks or (xs if len(xs) <= FEW else _steps(max(xs)))
     up = y.ticks or (_powers(ys) if y.log else _steps(max(ys, default=1.0)))
     height = _TOP + _PLOT + 44 + _LEGEND * (len(series) + bool(knees))
     right, down = _WIDTH - _RIGHT, _TOP + _PLOT
@@ -171,12 +172,6 @@ def _number(value: float) -> str:
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
-
-
-def _some(values: Sequence[float]) -> list[float]:
-    """Six of `values` at most, the first and the last among them."""
-    step = max(1, -(-len(values) // 6))
-    return sorted({*values[::step], values[-1]})
 
 
 def _steps(most: float) -> list[float]:

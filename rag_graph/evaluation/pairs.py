@@ -65,8 +65,9 @@ def mcnemar(better: int, worse: int) -> float:
     return float(min(1.0, 2 * tail))
 
 
-def paired(measure: str, before: Rows, after: Rows, seed: int = 1) -> Paired | None:
-    """The rows' `measure` (true, false or absent) compared by question; None where they have none in common."""
+def paired(measure: str, before: Rows, after: Rows, kind: str = "", seed: int = 1) -> Paired | None:
+    """The rows' `measure` (true, false or absent) compared by question; None where they have none in common. `kind`
+    is said beside the measure."""
     earlier = {row["id"]: row.get(measure) for row in before}
     pairs = [
         (bool(earlier[row["id"]]), bool(row[measure]))
@@ -79,7 +80,7 @@ def paired(measure: str, before: Rows, after: Rows, seed: int = 1) -> Paired | N
     drawn = np.random.default_rng(seed).choice(gains, (DRAWS, len(gains))).mean(axis=1)
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())
     return Paired(
-        measure,
+        f"{measure}, {kind}" if kind else measure,
         len(pairs),
         round(sum(then for then, _ in pairs) / len(pairs), 4),
         round(sum(now for _, now in pairs) / len(pairs), 4),

@@ -57,6 +57,11 @@ FAULTS: Final[Mapping[str, tuple[str, str, str]]] = {
         "The document was found, and the answer points to others.",
         "Look whether two documents say the same or disagree; take the outdated one out.",
     ),
+    "without its tool": (
+        "tool",
+        "It needs a tool that was not called, or not rightly; without a language model none ever is.",
+        "The troubles with tools below say what to do; SIGNOFF_LLM_BASE_URL and SIGNOFF_LLM_MODEL set a model.",
+    ),
     "not refused": (
         "drafting",
         "The documents do not answer it, and the bot answered all the same.",
@@ -178,12 +183,16 @@ def _fault(told: Told, known: Sequence[Known], kept: Mapping[str, Any]) -> str:
         return "" if told.refused else "not refused"
     if not _failed(told, kept):
         return ""
+    if question.kind == "tool" and not kept["tool_right"]:
+        return "without its tool"
     return _before(told, known, kept) or _made(told, kept)
 
 
 def _failed(told: Told, kept: Mapping[str, Any]) -> bool:
+    """Whether anything that says what is right was not met; a refused question that says nothing is no failure."""
     cited_right = kept["citation_precision"] is None or kept["citation_precision"] > 0
-    return told.refused or kept["right"] is False or not cited_right
+    refused = told.refused and told.question.judged
+    return refused or kept["right"] is False or not cited_right
 
 
 def _before(told: Told, known: Sequence[Known], kept: Mapping[str, Any]) -> str:
@@ -294,10 +303,13 @@ def _tool_right(told: Told) -> bool | None:
 
 def _troubles(told: Told) -> list[str]:
     """Keys of `TROUBLES`. What a question needs says more than what the run could know: a tool question whose tool was
-    not called misses it, however it ended; one that is rightly refused misses nothing."""
+    not called misses it, however it ended, and a tool that it needs is not called for nothing, whatever the answer
+    made of it; one that is rightly refused misses nothing."""
     if told.model_ms is None:
         return []
-    found = dict.fromkeys(str(call.get("trouble") or "") for call in told.outcome.tools)
+    found = dict.fromkeys(
+        str(call.get("trouble") or "") for call in told.outcome.tools if not _needed(call, told)
+    )
     found.pop("", None)
     if told.question.unanswerable or told.question.kind == "tool":
         found.pop("missing", None)
@@ -306,6 +318,10 @@ def _troubles(told: Told) -> list[str]:
         offered = not wanted or bool(set(wanted) & set(told.offered))
         found["missing" if offered else "not offered"] = None
     return list(found)
+
+
+def _needed(call: Mapping[str, Any], told: Told) -> bool:
+    return call.get("trouble") == "needless" and call.get("name") in told.question.tools
 
 
 def _retrieval(outcome: Outcome) -> float:

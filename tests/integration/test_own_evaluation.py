@@ -152,7 +152,7 @@ def test_a_variant_is_compared_question_by_question(own: Command, database_url: 
     )
     told = own(str(tmp_path / "questions.csv"), "--compare", str(stored), str(other)).stdout
     assert "worse" in told
-    assert "(refused)" in told
+    assert "(now: refused)" in told
     assert "better, and that" not in told
 
 

@@ -85,7 +85,7 @@ def _both(one: OwnQuestion, other: OwnQuestion) -> Case:
 
 def _dated(one: OwnQuestion) -> Case:
     zh = language(one.text) == "zh"
-    text = f"今天我想确认一下：{one.text}" if zh else f"As of today, {one.text[0].lower()}{one.text[1:]}"
+    text = f"截至今天，{one.text}" if zh else f"As of today, {one.text[0].lower()}{one.text[1:]}"
     return Case("tool", text, one.facts, one.documents, tool="today")
 
 

@@ -49,12 +49,13 @@ def some() -> list[Case]:
 @pytest.mark.timeout(120)
 async def test_each_kind_is_asked_through_the_door_and_judged(database_url: str, tmp_path: Path) -> None:
     """Nine questions through Slack's stand-in: every one answered, its parts timed, its document found, its tool
-    called, its facts stated; and no invariant broken."""
+    called, its facts stated; then two more in other words, at one more rate; and no invariant broken."""
     with StandIn() as slack, Nursery() as nursery:
         ground = Ground(database_url, slack, tmp_path, nursery)
         report = await kinds(
-            ground, chosen=some(), rate=3.0, rising=False, filling=few(SOURCES), local=False, channels=3
-        )
+            ground, chosen=some(), rate=6.0, first=4.0, most=5.0, seconds=0.5, limit=60.0, filling=few(SOURCES),
+            local=False, channels=3, warm=False,
+        )  # fmt: skip
     assert report.faults == []
     told = report.measured["kinds"]
     assert set(told) == {"all", "single", "multi-hop", "tool"}
@@ -68,3 +69,6 @@ async def test_each_kind_is_asked_through_the_door_and_judged(database_url: str,
         assert 200 < one["model_ms"]["p50"] < one["end_to_end_ms"]["p50"]
     assert told["multi-hop"]["model_calls"] > told["single"]["model_calls"]
     assert told["all"]["prompt_tokens"] > 100
+    (step,) = report.measured["tried"]
+    assert (step["rate"], step["questions"], step["answered"]) == (4.0, 2, 2)
+    assert (report.measured["holds"], report.measured["breaks"]) == (4.0, None)

@@ -198,6 +198,11 @@ def told(
         (told(question=replace(QUESTION, documents=(("handbook",),))), "not indexed"),
         (told(question=replace(QUESTION, facts=(), documents=(), unanswerable=True)), "not refused"),
         (told("", cited=(), question=replace(QUESTION, facts=(), documents=(), unanswerable=True)), ""),
+        (told("", cited=(), question=replace(QUESTION, kind="tool", tools=("today",))), "without its tool"),
+        (
+            told("", cited=(), question=replace(QUESTION, facts=(), documents=())),
+            "",
+        ),  # nothing says what is right
     ],
 )
 def test_the_first_thing_that_went_wrong_is_named(case: Told, fault: str) -> None:
@@ -233,7 +238,7 @@ def call(name: str, error: str = "", trouble: str = "") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("calls", "offered", "right", "troubles"),
     [
-        ([call("today")], ("today",), True, []),
+        ([call("today", trouble="needless")], ("today",), True, []),
         ([call("today", "invalid", "wrong")], ("today",), False, ["wrong"]),
         ([call("today", "invalid", "wrong"), call("today")], ("today",), True, ["wrong"]),
         ([], ("today",), False, ["missing"]),

@@ -74,7 +74,7 @@ def test_a_load_report_shows_every_process_count_and_where_it_breaks() -> None:
             "processor_seconds": {"signoff": 13.0, "postgres": 4.0}}  # fmt: skip
     told = {
         "faults": [], "load_before": 0.1,
-        "provenance": {"date": "2026-12-01T10:00:00", "commit": "abcdef1234",
+        "provenance": {"date": "2026-12-01T10:00:00", "commit": "abcdef1234", "config_hash": "abc",
                        "machine": {"processor": "P", "cores": 2, "memory_gib": 8.0}},
     }  # fmt: skip
     late = {**step, "rate": 3.0, "ms": {**spread, "p95": 4000.0}}
