@@ -202,6 +202,9 @@ async def test_pages_hold_no_inline_script_or_style(served: Served, browser: Bro
         f"/~reviewer/review/{review.id}",
         "/~admin/console/documents",
         "/~admin/console/search?q=x",
+        "/~admin/console/runs",
+        f"/~admin/console/runs/{asked}",
+        f"/~admin/c/general/t/{THREAD}",
     ):
         page = (await browser.get(path)).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:|<script(?![^>]*\ssrc=)", page)
@@ -500,6 +503,17 @@ async def test_gaps_have_a_page_and_an_owner(served: Served, browser: Browser) -
     assert (await browser.post(address, htmx=False, owner="web:lin")).status_code == 303
     assert 'value="web:lin"' in (await browser.get("/~admin/console/quality")).text
     assert (await browser.post("/~admin/console/quality/ramp", htmx=False, topic="hr/hr")).status_code == 404
+
+
+async def test_an_admin_comes_from_an_answer_to_its_run(served: Served, browser: Browser) -> None:
+    """The link stands below the answer, for admins alone and without any setting; one that was never run has a page."""
+    passage = await document(served, SECRET)
+    asked = await question(served, "How much is due on signature?")
+    await answered(served, asked, passage)
+    link = f'href="/~admin/console/runs/{asked}"'
+    assert link in (await browser.get(f"/~admin/c/general/t/{THREAD}")).text
+    assert "console/runs" not in (await browser.get(f"/c/general/t/{THREAD}")).text
+    assert (await browser.get(f"/~admin/console/runs/{asked}")).status_code == 200
 
 
 async def test_verified_answers_have_pages(served: Served, browser: Browser) -> None:
