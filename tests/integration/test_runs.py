@@ -200,6 +200,11 @@ async def test_runs_are_filtered_and_paged_by_key(served: Served) -> None:
     await asked(app.store, "d4")
     assert await found(before=newest.id) == ["b2", "a1"]
     assert await runs.names() == (["small"], ["contracts"])
+    # What an estimate is corrected by: not the calls whose count holds the tools as well.
+    calls = [("draft", 120), ("assess", 900)]
+    told = [{"role": role, "model": "m", "estimated": 100, "counted": counted} for role, counted in calls]
+    await runs.record(NewRun("d4", "answered", prompts=[*told, {"role": "search", "messages": []}]))
+    assert await runs.counted() == {"m": 1.2}
 
 
 async def test_a_document_that_no_answer_cites_is_listed(served: Served) -> None:
