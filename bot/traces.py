@@ -104,7 +104,9 @@ def _spelled(milliseconds: float) -> str:
 
 def money(cost: float | None, currency: str) -> str:
     """ "0.0031 CNY"; "" where it is not known."""
-    return "" if cost is None else f"{cost:.4f} {currency}".strip()
+    if cost is None:
+        return ""
+    return f"{cost:.4f} {currency}".strip() if cost else f"0 {currency}".strip()
 
 
 def spent(tokens: Mapping[str, int]) -> int:

@@ -15,8 +15,8 @@ from store.text import clean
 
 __all__ = ["Place", "Traced", "Tracing", "Uncited"]
 
-# Blanks, Markdown's marks and case say nothing: words are compared without them, as a person copies them. Every passage
-# is read: 2.2 to 4.5 s for 100,000 on two busy cores; translate() in place of the pattern took 11.4 s.
+# Blanks, marks of Markdown and case say nothing: words are compared without them, as people copy them. It reads every
+# passage: 2.2 to 4.5 s for 100,000 on two busy cores; translate() in place of the pattern took 11.4 s.
 MARKS = "[[:space:]*_`|#>]+"
 _BARE = re.compile(r"[\s*_`|#>]+")
 # Passages with certain words, of the version that readers see and of the one before it: a run may have seen that one.

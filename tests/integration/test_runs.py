@@ -1,5 +1,7 @@
 """Runs as those who operate Signoff see them: listed, judged, and with nobody's private words."""
 
+import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -9,9 +11,13 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import text
+from typer.testing import CliRunner
 
 from bot.app import App
+from bot.cli import runs as commands
+from bot.cli import session
 from bot.verdict import Case, Hint, find
+from store import Store, open_store
 from store.database import transaction
 from store.inbox import NewQuestion
 from store.runs import NewRun, Wanted
@@ -39,17 +45,19 @@ async def served(database_url: str, tmp_path: Path) -> AsyncIterator[Served]:
         yield site
 
 
-async def asked(app: App, question_id: str, words: str = LEAVE, *, private: bool = False, **run: Any) -> None:
+async def asked(
+    store: Store, question_id: str, words: str = LEAVE, *, private: bool = False, **run: Any
+) -> None:
     """A question of Lin's, with a run."""
     channel = "@lin" if private else "general"
-    await app.store.inbox.accept(
+    await store.inbox.accept(
         NewQuestion(
             platform="web", dedupe_key=question_id, conversation_id=f"web:{channel}:t-{question_id}", channel=channel,
             thread=f"t-{question_id}", private=private, asker="web:lin", text=words, sent_at=datetime.now(UTC),
             question_id=question_id, language="en",
         )
     )  # fmt: skip
-    await app.store.runs.record(NewRun(question_id, **{"outcome": "answered", **run}))
+    await store.runs.record(NewRun(question_id, **{"outcome": "answered", **run}))
 
 
 async def passages(app: App, source: str) -> list[int]:
@@ -82,11 +90,11 @@ async def test_the_verdict_is_right_for_each_fault(served: Served) -> None:
         {"id": vpn, "document": 2, "score": 0.2, "read": True},
         {"id": leave[0], "document": 1, "score": 0.1},
     ]
-    await asked(app, "a", scores=scores, **read)
-    await asked(app, "b", scores=[{**score, "read": True} for score in scores], **read)
-    await asked(app, "c", outcome="declined", confidence=-0.1, **{**read, "cited": ()})
-    await asked(app, "d", outcome="clarified")
-    await asked(app, "e", retrieved=(vpn,), cited=(vpn,))
+    await asked(app.store, "a", scores=scores, **read)
+    await asked(app.store, "b", scores=[{**score, "read": True} for score in scores], **read)
+    await asked(app.store, "c", outcome="declined", confidence=-0.1, **{**read, "cited": ()})
+    await asked(app.store, "d", outcome="clarified")
+    await asked(app.store, "e", retrieved=(vpn,), cited=(vpn,))
     for name, state in (("scan.pdf", "failed"), ("new.md", "pending")):
         version = await app.admin.upload(name, b"x", collection="hr", by="web:admin")
         if state == "failed":
@@ -118,7 +126,7 @@ async def test_a_new_version_changes_no_old_verdict(served: Served) -> None:
     app, embedder = served.app, HashEmbedder()
     first, second = await passages(app, "leave.md")
     scores = [{"id": first, "document": 1, "score": 0.2, "read": True}]
-    await asked(app, "a", retrieved=(first,), scores=scores, timings={"retrieve": 1.0})
+    await asked(app.store, "a", retrieved=(first,), scores=scores, timings={"retrieve": 1.0})
     for more in ("Part-timers have half.", "Interns have none."):
         await publish(
             app.store, embedder, "hr", "leave.md", ["Employees have 15 days of annual leave.", more]
@@ -133,10 +141,14 @@ async def test_without_a_hint_what_comes_nearest_is_looked_at(served: Served) ->
     """The nearest passage, whoever may read it; nothing near enough is not indexed; what was cited counts as right."""
     app = served.app
     leave, _ = await passages(app, "leave.md")
-    await asked(app, "a", outcome="declined", timings={"retrieve": 1.0})
-    await asked(app, "b", "The board is paid in shares?", outcome="declined", timings={"retrieve": 1.0})
+    await asked(app.store, "a", outcome="declined", timings={"retrieve": 1.0})
+    await asked(app.store, "b", "The board is paid in shares?", outcome="declined", timings={"retrieve": 1.0})
     await asked(
-        app, "c", retrieved=(leave,), cited=(leave,), scores=[{"id": leave, "document": 1, "score": 0.1}]
+        app.store,
+        "c",
+        retrieved=(leave,),
+        cited=(leave,),
+        scores=[{"id": leave, "document": 1, "score": 0.1}],
     )
     assert await judged(app, "a") == "not_retrieved leave"
     assert await judged(app, "b") == "not_readable pay"
@@ -155,9 +167,9 @@ async def test_runs_are_filtered_and_paged_by_key(served: Served) -> None:
     app, runs = served.app, served.app.store.runs
     leave, _ = await passages(app, "leave.md")
     (vpn,) = await passages(app, "vpn.md")
-    await asked(app, "a1", retrieved=(vpn, leave), cited=(leave,), rule="contracts", variant="small")
-    await asked(app, "b2", outcome="declined", retrieved=(vpn, leave), degraded=("embedding",))
-    await asked(app, "c3", outcome="failed", error="TypeError", private=True)
+    await asked(app.store, "a1", retrieved=(vpn, leave), cited=(leave,), rule="contracts", variant="small")
+    await asked(app.store, "b2", outcome="declined", retrieved=(vpn, leave), degraded=("embedding",))
+    await asked(app.store, "c3", outcome="failed", error="TypeError", private=True)
     await app.store.conversations.feedback("a1", "web:ada", False, "wrong")
 
     async def found(**wanted: Any) -> list[str]:
@@ -185,9 +197,14 @@ async def test_runs_are_filtered_and_paged_by_key(served: Served) -> None:
     assert await found(until=now - timedelta(hours=1)) == []
     (newest,) = await runs.page(Wanted(), 1)
     assert await found(text=f"#{newest.id}") == ["c3"]
-    await asked(app, "d4")
+    await asked(app.store, "d4")
     assert await found(before=newest.id) == ["b2", "a1"]
     assert await runs.names() == (["small"], ["contracts"])
+    # What an estimate is corrected by: not the calls whose count holds the tools as well.
+    calls = [("draft", 120), ("assess", 900)]
+    told = [{"role": role, "model": "m", "estimated": 100, "counted": counted} for role, counted in calls]
+    await runs.record(NewRun("d4", "answered", prompts=[*told, {"role": "search", "messages": []}]))
+    assert await runs.counted() == {"m": 1.2}
 
 
 async def test_a_document_that_no_answer_cites_is_listed(served: Served) -> None:
@@ -198,9 +215,9 @@ async def test_a_document_that_no_answer_cites_is_listed(served: Served) -> None
     (vpn,) = await passages(app, "vpn.md")
     found = [{"id": leave, "document": 1}, {"id": sick, "document": 1}, {"id": vpn, "document": 2}]
     held: dict[str, Any] = {"retrieved": (vpn,), "scores": found[2:]}
-    await asked(app, "a", outcome="held", cited=(vpn,), timings={"answer": 1.0}, **held)
+    await asked(app.store, "a", outcome="held", cited=(vpn,), timings={"answer": 1.0}, **held)
     await app.store.runs.record(NewRun("a", "declined", timings={"resume": 1.0}, **held))
-    await asked(app, "b", retrieved=(leave, sick, vpn), cited=(leave,), scores=found)
+    await asked(app.store, "b", retrieved=(leave, sick, vpn), cited=(leave,), scores=found)
     later = datetime.now(UTC) + timedelta(minutes=1)
     assert [(row.title, row.retrieved) for row in await app.store.tracing.uncited(later)] == [
         ("vpn", 2),
@@ -211,6 +228,47 @@ async def test_a_document_that_no_answer_cites_is_listed(served: Served) -> None
         await publish(app.store, HashEmbedder(), "hr", "leave.md", [more])
     assert leave not in await app.store.tracing.passages([leave, sick])
     assert "leave" not in [row.title for row in await app.store.tracing.uncited(later)]
+
+
+def test_a_terminal_tells_the_same(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list with its filters, one run with its places and its verdict by the beginning of its id, and what is
+    wrong said in a sentence."""
+
+    async def fill() -> None:
+        async with open_store(database_url, HashEmbedder()) as store:
+            await publish(
+                store, HashEmbedder(), "hr", "leave.md", ["Employees have 15 days of annual leave."]
+            )
+            score = {"id": 1, "document": 1, "score": 0.5, "vector": 4, "keyword": 2, "read": True}
+            await asked(store, "abcdef01", retrieved=(1,), scores=[score], timings={"retrieve": 20.0})
+            await asked(store, "99", SECRET, private=True, outcome="failed", error="TypeError")
+
+    asyncio.run(fill())
+    (tmp_path / "signoff.toml").write_text("local_embedding = false\n", encoding="utf-8")
+    monkeypatch.setenv("SIGNOFF_DATABASE_URL", database_url)
+    monkeypatch.setattr(session, "configure_logging", lambda *_, **__: None)
+
+    def told(*arguments: str) -> str:
+        done = CliRunner().invoke(commands.cli, [*arguments, "--home", str(tmp_path)], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    rows = json.loads(told("list", "--json"))
+    assert [(row["question_id"], row["text"]) for row in rows] == [("99", ""), ("abcdef01", LEAVE)]
+    assert [row["error"] for row in json.loads(told("list", "--outcome", "failed", "--json"))] == [
+        "TypeError"
+    ]
+    shown = told("show", "abc", "--document", "leave")
+    assert re.search(r"retrieved +1\. 1 leave › leave +\(meaning 4, words 2\) read\n", shown)
+    assert "Retrieved but not cited: A passage of leave was found at place 1 of 1" in shown
+    assert "retrieve 20 ms" in shown
+    assert json.loads(told("show", "abc", "--words", "gym", "--json"))[0]["verdict"]["kind"] == "not_indexed"
+    assert json.loads(told("uncited", "--days", "0", "--json"))[0]["title"] == "leave"
+    for arguments in (["list", "--day", "tomorrow"], ["show", "nothing"]):
+        with pytest.raises(session.CommandFailed):
+            told(*arguments)
 
 
 # --- pages
@@ -235,8 +293,8 @@ async def test_the_page_tells_a_run_and_keeps_private_words(served: Served) -> N
                      "parts": {"system": 300, "documents": 450, "total": 760},
                      "messages": [{"role": "user", "content": SECRET}]}],
     }  # fmt: skip
-    await asked(app, "open", SECRET, **told)
-    await asked(app, "shut", SECRET, private=True, **told)
+    await asked(app.store, "open", SECRET, **told)
+    await asked(app.store, "shut", SECRET, private=True, **told)
     await app.store.conversations.feedback("shut", "web:lin", False, f"wrong: {SECRET}")
     async with httpx.AsyncClient(base_url=f"{served.address}/~admin") as client:
         page = (await client.get("/console/runs/open")).text
@@ -280,7 +338,7 @@ async def test_a_link_from_a_message_leads_through_the_sign_in(database_url: str
         workspace(database_url, settings_for(tmp_path, token="t"), personas=False, working=False) as site,
         httpx.AsyncClient(base_url=site.address) as client,
     ):
-        await asked(site.app, "q1")
+        await asked(site.app.store, "q1")
         address = "/console/runs/q1?name=leave"
         crossing = {"Sec-Fetch-Site": "cross-site"}
         again = await client.get(address, headers=crossing)

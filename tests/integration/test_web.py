@@ -206,6 +206,9 @@ async def test_pages_hold_no_inline_script_or_style(served: Served, browser: Bro
         f"/~reviewer/review/{review.id}",
         "/~admin/console/documents",
         "/~admin/console/search?q=x",
+        "/~admin/console/runs",
+        f"/~admin/console/runs/{asked}",
+        f"/~admin/c/general/t/{THREAD}",
     ):
         page = (await browser.get(path)).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:|<script(?![^>]*\ssrc=)", page)
@@ -577,6 +580,17 @@ async def test_a_variant_is_tried_from_the_console(database_url: str, home: Path
         assert "[search]" in (await browser.get(address)).text
         assert (await browser.post(address, htmx=False, verb="rollback", reason="enough")).status_code == 303
         assert "rolled back by web:admin (enough)" in (await browser.get(address)).text
+
+
+async def test_an_admin_comes_from_an_answer_to_its_run(served: Served, browser: Browser) -> None:
+    """The link stands below the answer, for admins alone and without any setting; one that was never run has a page."""
+    passage = await document(served, SECRET)
+    asked = await question(served, "How much is due on signature?")
+    await answered(served, asked, passage)
+    link = f'href="/~admin/console/runs/{asked}"'
+    assert link in (await browser.get(f"/~admin/c/general/t/{THREAD}")).text
+    assert "console/runs" not in (await browser.get(f"/c/general/t/{THREAD}")).text
+    assert (await browser.get(f"/~admin/console/runs/{asked}")).status_code == 200
 
 
 async def test_verified_answers_have_pages(served: Served, browser: Browser) -> None:

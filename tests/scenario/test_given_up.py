@@ -37,7 +37,13 @@ async def test_a_fault_of_ours_is_told_at_once(database_url: str, tmp_path: Path
         assert row.id[:8] in told
         (run,) = await team.app.store.runs.for_question(row.id)
         assert (run.outcome, run.error) == ("failed", "TypeError")
-        assert (await team.answered(LEAVE)).state == "answered"
+        again = await team.answered(LEAVE)
+        assert again.state == "answered"
+        (answered,) = await team.app.store.runs.for_question(again.id)
+        assert [score["id"] for score in answered.scores] == list(answered.retrieved)
+        assert answered.scores[0].keys() == {"id", "document", "score", "read", "vector", "keyword"}
+        assert {score["id"] for score in answered.scores if score["read"]} >= set(answered.cited)
+        assert answered.cost is None  # no price, no cost
 
 
 @pytest.mark.parametrize("how", ["lost", "broken"])

@@ -93,7 +93,7 @@ def test_tokens_and_money_are_said_as_far_as_they_are_known() -> None:
     assert spent({"estimated": 90}) == 90
     assert spent({}) == 0
     assert money(0.00312, "CNY") == "0.0031 CNY"
-    assert money(0.0, "") == "0.0000"
+    assert money(0.0, "") == "0"
     assert money(None, "CNY") == ""
 
 
