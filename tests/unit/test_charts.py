@@ -22,7 +22,9 @@ def chart(kind: str = "line", *values: tuple[float | None, ...], **more: object)
 
 
 def drawn(one: Chart) -> ElementTree.Element:
-    return ElementTree.fromstring(str(svg(one)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
+    return ElementTree.fromstring(
+        str(svg(one)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    )
 
 
 @given(st.floats(min_value=1e-4, max_value=1e9), st.booleans())
