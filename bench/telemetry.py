@@ -1,10 +1,12 @@
 """What telemetry costs a question: `make bench-telemetry`. Results go to bench/results/telemetry.json and
 docs/benchmarks.md.
 
-One application in this process, over an embedded database, its model a stand-in in a process of its own. Every question
-is asked twice, in a random order: once with everything that is told of it – the run's row with its prompts, the
-counters, the lines of log with their ids – and once with nothing of it. Both are put together by `Parts`; what differs
-is the processor time of this process, accept to remembered.
+One application in this process, over an embedded database. It answers in quotations, beside which less is lost in
+noise than beside a streamed answer, and tells of each as of a call of a model with a whole prompt. Every question is
+asked three times, in a random order: with everything that is told of it – the run's row with its prompt, tokens and
+timings, the counters, the lines of log with their ids; with no more than the bare row of the run; and with nothing. All
+are put together by `Parts`; what differs is the processor time of this process, accept to remembered.
+
 """
 
 import argparse
@@ -16,7 +18,6 @@ import math
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,10 +27,9 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import structlog
-from pydantic import SecretStr
 
 from bench.provenance import ROOT, provenance
 from bench.tables import table, write_section
@@ -39,7 +39,8 @@ from bot.settings import Limits
 from bot.telemetry import Telemetry, Untold, configure_logging
 from rag_graph.advance import Outcome
 from rag_graph.chat import Called
-from rag_graph.models import ModelSettings, ModelWriter
+from rag_graph.contracts import Material, OnSentence, Question, Turn, Written
+from rag_graph.models import ExtractiveWriter
 from rag_graph.record import Asked
 from store import Store
 from store.database import migrate
@@ -47,13 +48,11 @@ from store.embedded import EmbeddedPostgres
 from store.queue import Queue
 from store.runs import NewRun, Runs
 from tests.embedder import HashEmbedder
-from tests.emulators.openai import MODEL
 from tests.load import processor
-from tests.workspace import fill, free_port, settings_for
+from tests.workspace import fill, settings_for
 
 RESULTS = ROOT / "bench" / "results" / "telemetry.json"
-PAIRS, MOST_MS = 300, 3.0
-KEY = "bench-key"
+TIMES, MOST_MS = 300, 3.0
 QUESTIONS = (
     "How many days of annual leave do I get?",
     "Until when is unused annual leave valid?",
@@ -66,28 +65,31 @@ QUESTIONS = (
     "How do I report an error of the VPN?",
     "How many days of leave does somebody have after ten years?",
 )
+# As long as a drafting prompt with three passages is, and fenced like one.
+MESSAGES = (
+    {"role": "system", "content": "Answer from the documents and cite them. " * 42},
+    {
+        "role": "user",
+        "content": "\n\n".join(
+            f"[[f00d document {at}]]\n" + "Employees receive annual leave. " * 40 + f"\n[[f00d end {at}]]"
+            for at in (1, 2, 3)
+        ),
+    },
+)
 SHELVES = ("hr/leave.en.md", "hr/leave.zh.md", "it/error-codes.en.md")
 
-# It answers in one piece: every piece of a stream costs the client a millisecond, with and without telemetry.
-STAND_IN = """
-import dataclasses, sys, threading
-from tests.emulators.openai import OpenAIServer
-from tests.emulators.openai_script import Say, parrot
-
-def whole(body):
-    said = parrot(body)
-    return dataclasses.replace(said, piece=10_000) if isinstance(said, Say) else said
-
-with OpenAIServer(port=int(sys.argv[1]), key=sys.argv[2], default=whole):
-    print("there")
-    threading.Event().wait()
-"""
+How = Literal["everything", "bare row", "nothing"]
+HOWS: tuple[How, ...] = ("everything", "bare row", "nothing")
 
 
 class Switch:
-    """Whether anything is told. Every part below asks it."""
+    """How much is told: every part below asks it."""
 
-    on = True
+    how: How = "everything"
+
+    @property
+    def on(self) -> bool:
+        return self.how == "everything"
 
 
 class SwitchedTelemetry(Telemetry):
@@ -120,7 +122,21 @@ class SwitchedRuns(Runs):
         self._switch = switch
 
     async def record(self, new: NewRun) -> int:
-        return await super().record(new) if self._switch.on else 0
+        if self._switch.how == "nothing":
+            return 0
+        return await super().record(new if self._switch.on else bare(new))
+
+
+def bare(new: NewRun) -> NewRun:
+    """What a run was before anybody watched: what became of the question, and of which passages."""
+    return NewRun(
+        new.question_id,
+        new.outcome,
+        retrieved=new.retrieved,
+        cited=new.cited,
+        confidence=new.confidence,
+        rule=new.rule,
+    )
 
 
 def about(switch: Switch) -> Callable[..., AbstractContextManager[Any]]:
@@ -144,26 +160,44 @@ class Heard:
             self.app.telemetry.metrics.called(call)
 
 
+class Telling(ExtractiveWriter):
+    """Quotes, and says of it what is said of a model's call."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+
+    async def draft(
+        self,
+        question: Question,
+        turns: Sequence[Turn],
+        summary: str,
+        material: Material,
+        on_sentence: OnSentence | None = None,
+    ) -> Written:
+        written = await super().draft(question, turns, summary, material, on_sentence)
+        self._heard.prompt(question.id, Asked("draft", "a-model", MESSAGES, 1_500, 1_432, question.text))
+        self._heard.call(Called("draft", 1.2, 1_432, 64))
+        return replace(written, tokens={"estimated": 1_500, "prompt": 1_432, "completion": 64})
+
+
 @asynccontextmanager
-async def opened(url: str, home: Path, model: str, switch: Switch) -> AsyncIterator[App]:
+async def opened(url: str, home: Path, switch: Switch) -> AsyncIterator[App]:
     heard = Heard(switch)
-    writer = ModelWriter(ModelSettings(model, SecretStr(KEY), MODEL), hear=heard.prompt, told=heard.call)
 
     def switched(store: Store) -> Store:
         queue = Queue(store.queue.app, about(switch))
         return replace(store, runs=SwitchedRuns(store, switch), queue=queue)
 
-    parts = Parts(embedder=HashEmbedder(), writer=writer, store=switched, telemetry=SwitchedTelemetry(switch))
-    try:
-        # Nobody asks so much; the door would refuse it.
-        unlimited = Limits(person_questions=0, channel_questions=0, waiting_questions=0)
-        settings = settings_for(home).model_copy(update={"limits": unlimited})
-        async with open_app(settings, url, parts) as app:
-            heard.app = app
-            await fill(app, SHELVES)
-            yield app
-    finally:
-        await writer.close()
+    parts = Parts(
+        embedder=HashEmbedder(), writer=Telling(heard), store=switched, telemetry=SwitchedTelemetry(switch)
+    )
+    # Nobody asks so much; the door would refuse it.
+    unlimited = Limits(person_questions=0, channel_questions=0, waiting_questions=0)
+    settings = settings_for(home).model_copy(update={"limits": unlimited})
+    async with open_app(settings, url, parts) as app:
+        heard.app = app
+        await fill(app, SHELVES)
+        yield app
 
 
 async def ask(app: App, text: str, named: Callable[..., AbstractContextManager[Any]]) -> float:
@@ -197,11 +231,11 @@ async def _as_job(job: Any, question_id: str, named: Callable[..., AbstractConte
         await job(question_id)
 
 
-async def measure(pairs: int, seed: int) -> dict[str, Any]:
+async def measure(times: int, seed: int) -> dict[str, Any]:
     switch = Switch()
     chance = random.Random(seed)
-    spent: dict[bool, list[float]] = {True: [], False: []}
-    postgres: dict[bool, float] = {True: 0.0, False: 0.0}
+    spent: dict[How, list[float]] = {how: [] for how in HOWS}
+    postgres: dict[How, float] = dict.fromkeys(HOWS, 0.0)
     with tempfile.TemporaryDirectory(prefix="signoff-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # root's server runs as nobody, who must get in
         lines = (Path(folder) / "lines.jsonl").open("w", encoding="utf-8")
@@ -211,31 +245,29 @@ async def measure(pairs: int, seed: int) -> dict[str, Any]:
         url = server.start()
         try:
             await migrate(url)
-            with standing_in() as model:
-                async with opened(url, Path(folder), model, switch) as app:
-                    named = about(switch)
-                    for told in (True, False, True, False):  # the search and the pools are warm for both
-                        switch.on = told
-                        for text in QUESTIONS:
-                            await ask(app, text, named)
-                    gc.collect()
-                    gc.freeze()
-                    for pair in range(pairs):
-                        order = [True, False]
-                        chance.shuffle(order)
-                        for told in order:
-                            switch.on = told
-                            before = processor.of_postgres(url)
-                            spent[told].append(await ask(app, QUESTIONS[pair % len(QUESTIONS)], named))
-                            postgres[told] += processor.of_postgres(url) - before
-                    scrape = await _scrape(app)
+            async with opened(url, Path(folder), switch) as app:
+                named = about(switch)
+                for switch.how in (*HOWS, *HOWS):  # the search and the pools are warm for all
+                    for text in QUESTIONS:
+                        await ask(app, text, named)
+                gc.collect()
+                gc.freeze()
+                for time_ in range(times):
+                    for switch.how in chance.sample(HOWS, len(HOWS)):
+                        before = processor.of_postgres(url)
+                        spent[switch.how].append(await ask(app, QUESTIONS[time_ % len(QUESTIONS)], named))
+                        postgres[switch.how] += processor.of_postgres(url) - before
+                scrape = await _scrape(app)
         finally:
             server.stop()
             lines.close()
         written = (Path(folder) / "lines.jsonl").read_text(encoding="utf-8").count("\n")
     return {
-        **summary(spent[True], spent[False]),
-        "postgres_ms": round(1e3 * (postgres[True] - postgres[False]) / pairs, 2),
+        "times": times,
+        "medians_ms": {how: round(1e3 * statistics.median(spent[how]), 2) for how in HOWS},
+        "whole": difference(spent["everything"], spent["nothing"]),
+        "beyond_the_row": difference(spent["everything"], spent["bare row"]),
+        "postgres_ms": round(1e3 * (postgres["everything"] - postgres["nothing"]) / times, 2),
         "lines_of_log": written,
         "scrape_ms": round(scrape, 2),
     }
@@ -248,74 +280,63 @@ async def _scrape(app: App) -> float:
     return 1e3 * (time.process_time() - began)
 
 
-def summary(told: Sequence[float], silent: Sequence[float]) -> dict[str, Any]:
-    """Medians in milliseconds; the differences of the pairs with the 95 % interval of their median, from its order
-    statistics (binomial, normal approximation): no shape of the distribution is assumed."""
+def difference(told: Sequence[float], silent: Sequence[float]) -> dict[str, Any]:
+    """Of the pairs, in milliseconds, with the 95 % interval of their median from its order statistics (binomial, normal
+    approximation): no shape of the distribution is assumed."""
     differences = sorted(1e3 * (one - other) for one, other in zip(told, silent, strict=True))
     count = len(differences)
     below = max(0, math.floor(count / 2 - 0.98 * math.sqrt(count)))
     return {
-        "pairs": count,
-        "with_ms": round(1e3 * statistics.median(told), 2),
-        "without_ms": round(1e3 * statistics.median(silent), 2),
         "median_ms": round(statistics.median(differences), 2),
         "interval_ms": [round(differences[below], 2), round(differences[count - 1 - below], 2)],
         "mean_ms": round(statistics.fmean(differences), 2),
     }
 
 
-class standing_in:
-    """The model's stand-in in a process of its own: its processor time is not ours. Its address."""
-
-    def __enter__(self) -> str:
-        port = free_port()
-        command = [sys.executable, "-u", "-c", STAND_IN, str(port), KEY]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        self._process.stdout.readline()  # it says when it is there
-        return f"http://127.0.0.1:{port}/v1"
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-
 def page(written: Mapping[str, Any]) -> str:
-    machine, (low, high) = written["machine"], written["interval_ms"]
-    met = "met" if high <= MOST_MS else "**not met**"
+    machine, medians = written["machine"], written["medians_ms"]
     head = ["processor time of a question, ms", ""]
     rows = [
-        ["everything told", f"{written['with_ms']:.1f}"],
-        ["nothing told", f"{written['without_ms']:.1f}"],
-        ["median difference of the pairs", f"{written['median_ms']:.2f} ({low:.2f} to {high:.2f})"],
-        ["mean difference", f"{written['mean_ms']:.2f}"],
-        ["beside it in Postgres", f"{written['postgres_ms']:.2f}"],
+        *([how, f"{medians[how]:.1f}"] for how in HOWS),
+        ["**everything, against nothing**", _said(written["whole"])],
+        ["everything, against the bare row", _said(written["beyond_the_row"])],
+        ["beside it in Postgres, everything against nothing", f"{written['postgres_ms']:.2f}"],
         ["one look at /metrics, not for each question", f"{written['scrape_ms']:.1f}"],
     ]
     return (
         "## What telemetry costs\n\n"
         f"`{written['command']}`, {written['date'][:10]}, {machine['processor']}, {machine['cores']} cores, commit "
-        f"{written['commit'][:7]}, load average before {written['load_before']:.1f}: {written['pairs']} pairs of the "
-        "same question in one process, in a random order; once with the run's row and its prompts, the counters and "
-        f"{written['lines_of_log']} lines of log in all, once without. Asked: ≤ {MOST_MS:.0f} ms of processor "
-        f"a question, {met}.\n\n" + table(head, rows)
+        f"{written['commit'][:7]}, load average before {written['load_before']:.1f} and after "
+        f"{written['load_after']:.1f}: {written['times']} times the same question in three ways in one process, in a "
+        f"random order; {written['lines_of_log']} lines of log in all. Asked: ≤ {MOST_MS:.0f} ms of processor a "
+        f"question: {_met(written['beyond_the_row'])} beyond the bare row, {_met(written['whole'])} with it. What runs "
+        "beside it on the machine adds to it: the caches are then others'.\n\n" + table(head, rows)
     )
+
+
+def _met(found: Mapping[str, Any]) -> str:
+    return "met" if found["interval_ms"][1] <= MOST_MS else "**not met**"
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    low, high = found["interval_ms"]
+    return f"median {found['median_ms']:.2f} ({low:.2f} to {high:.2f}), mean {found['mean_ms']:.2f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--times", type=int, default=TIMES)
     parser.add_argument("--seed", type=int, default=9)
     chosen = parser.parse_args()
     load = os.getloadavg()[0]
-    found = asyncio.run(measure(chosen.pairs, chosen.seed))
+    found = asyncio.run(measure(chosen.times, chosen.seed))
     about_it = provenance(
-        f"python -m bench.telemetry --pairs {chosen.pairs} --seed {chosen.seed}", vars(chosen)
+        f"python -m bench.telemetry --times {chosen.times} --seed {chosen.seed}", vars(chosen)
     )
-    written = {**about_it, "load_before": round(load, 2), **found}
+    written = {**about_it, "load_before": round(load, 2), "load_after": round(os.getloadavg()[0], 2), **found}
     RESULTS.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     print(write_section(ROOT / "docs" / "benchmarks.md", "telemetry", page(written)))
-    sys.exit(found["interval_ms"][1] > MOST_MS)
+    sys.exit(found["whole"]["interval_ms"][1] > MOST_MS)
 
 
 if __name__ == "__main__":
