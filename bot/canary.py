@@ -292,7 +292,8 @@ class Trying:
         return await self._canaries.get(row.id)
 
     def _changed(self, row: CanaryRow, what: str, **values: str) -> None:
-        log.warning(f"canary.{what}", canary=row.id, variant=row.variant, **values)
+        tell = log.warning if what == "tripped" else log.info
+        tell(f"canary.{what}", canary=row.id, variant=row.variant, **values)
         self._trials.heard(Change(TOPIC, {}))
 
     # --- what there is to see
