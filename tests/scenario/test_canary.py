@@ -338,7 +338,7 @@ async def test_every_guardrail_counts_what_it_says(database_url: str, tmp_path: 
         }  # fmt: skip
         theirs = {one.guardrail: (one.theirs.bad, one.theirs.of) for one in status.standings}
         assert (theirs["error"], theirs["slow"]) == ((0, 100), (5, 100))
-        assert (status.questions, (await trying.measure(row)).worst) == (6, None)
+        assert (status.questions, (await trying.measure(row)).worst, await trying.judge()) == (6, None, None)
         assert [f.detail for f in await examine(one.team.app) if f.name == "canary"] == [
             "variant wide answers 100 %, 6 questions in 0.0 days"
         ]

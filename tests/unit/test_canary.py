@@ -106,8 +106,8 @@ def test_an_outage_of_both_is_not_the_variants_fault() -> None:
 
 
 def test_settings_that_are_ill_themselves_raise_few_alarms() -> None:
-    """Exactly: a variant that fails as often as settings which fail in 2 % goes back within 300 in under 5 %."""
-    assert joint(ERROR, (0.02, 0.02), 300, 19)[-1] < 0.05
+    """Exactly: a variant that fails as often as settings which fail in 2 % goes back within 150 in under 5 %."""
+    assert joint(ERROR, (0.02, 0.02), 150, 19)[-1] < 0.05
 
 
 def test_a_comparison_waits_for_what_it_compares_with() -> None:
@@ -127,9 +127,10 @@ def test_an_upper_bound_holds_at_all_times() -> None:
             after[bad] += 0.9 * weight
             after[bad + 1] += 0.1 * weight
         for bad, weight in enumerate(after):
-            if weight and upper(Count(bad, asked), 0.05) < 0.1:
-                ever += weight
-                after[bad] = 0.0
+            if upper(Count(bad, asked), 0.05) >= 0.1:
+                break  # the more are bad, the higher it is
+            ever += weight
+            after[bad] = 0.0
         alive = after
     assert 0 < ever <= 0.05
 
