@@ -80,6 +80,9 @@ def evaluate(
 ) -> None:
     chosen = _measurable(what, sets or [], documents)
     options = _Options(home, vectors, limit, documents)
+    for path in filter(None, (html, written, plotted)):
+        if not path.parent.is_dir():  # said before minutes are spent on what then cannot be written
+            raise CommandFailed(f"There is no folder {path.parent} to write {path.name} into.")
 
     async def work() -> None:
         told = [(name, await _rows(what, chosen, name, options)) for name in compare or (HERE,)]
