@@ -82,6 +82,7 @@ def evaluate(
 ) -> None:
     chosen = _measurable(what, sets or [], documents)
     options = _Options(home, vectors, limit, documents)
+    _writable(html, written, plotted)
 
     async def work() -> None:
         told = [(name, await _rows(what, chosen, name, options)) for name in compare or (HERE,)]
@@ -132,6 +133,13 @@ def _measurable(what: str, sets: Sequence[Path], documents: Path | None) -> Sequ
     if not sets:
         raise CommandFailed("Name the folder of a set in the shared format.")
     return sets
+
+
+def _writable(*paths: Path | None) -> None:
+    """Raise `CommandFailed` before minutes are spent on what then cannot be written."""
+    for path in filter(None, paths):
+        if not path.parent.is_dir():
+            raise CommandFailed(f"There is no folder {path.parent} to write {path.name} into.")
 
 
 async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options) -> list[dict[str, Any]]:

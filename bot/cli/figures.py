@@ -87,7 +87,7 @@ def _short(name: str, value: float | None) -> str:
 
 
 def _say_questions(details: Row) -> None:
-    from rag_graph.evaluation.verdicts import FAULTS, TROUBLES, notes
+    from rag_graph.evaluation.faults import FAULTS, TROUBLES, notes
 
     rows = details["questions"]
     for fault, (side, meaning, remedy) in FAULTS.items():

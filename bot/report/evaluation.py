@@ -8,7 +8,7 @@ from markupsafe import Markup
 from bot.report import questions
 from bot.report.page import Page, Section, Table, about, picture, rendered
 from rag_graph.evaluation.drawing import Axis, bars, lines
-from rag_graph.evaluation.verdicts import notes
+from rag_graph.evaluation.faults import notes
 
 __all__ = ["evaluation_page"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.report.page import Case, Section, Table, Tone
-from rag_graph.evaluation.verdicts import FAULTS, TROUBLES
+from rag_graph.evaluation.faults import FAULTS, TROUBLES
 
 __all__ = ["changed", "sections"]
 

@@ -16,9 +16,10 @@ from rag_graph.advance import Outcome, advance
 from rag_graph.contracts import Deps, Material, OnSentence, Question, Turn, Writer, Written
 from rag_graph.conversation import gist, questions_asked
 from rag_graph.evaluation.answering import Judge
+from rag_graph.evaluation.by_kind import results
 from rag_graph.evaluation.questions import OwnQuestion
 from rag_graph.evaluation.results import Result
-from rag_graph.evaluation.verdicts import Known, Told, results, row
+from rag_graph.evaluation.verdicts import Known, Told, row
 from rag_graph.graph import build_question_graph
 from rag_graph.models import ExtractiveWriter
 from rag_graph.retrieval import COVERING

@@ -6,88 +6,15 @@ A wrong answer is traced side by side (MISSION B2, B23): first what retrieval br
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from rag_graph.advance import Outcome
-from rag_graph.evaluation.questions import KINDS, Groups, OwnQuestion
-from rag_graph.evaluation.results import Result, percentiles, share
-from rag_graph.evaluation.retrieving import knee
+from rag_graph.evaluation.questions import Groups, OwnQuestion
 from rag_graph.evaluation.stating import states_all
 from store.passages import Passage
 from store.text import estimate_tokens, normalise
 
-__all__ = ["FAULTS", "TROUBLES", "Known", "Told", "called", "notes", "results", "row"]
-
-DEEPEST: Final = 10
-
-#: What can be wrong with a question: the side that failed, what that means, and what to do about it.
-FAULTS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "not indexed": (
-        "retrieval",
-        "The document is not in the knowledge base, or the one who asks may not read it.",
-        "`signoff documents list`: upload it, or widen its audience.",
-    ),
-    "not retrieved": (
-        "retrieval",
-        "The search did not bring the document.",
-        "`signoff doctor --question` walks through the reasons; add house words to [search] dictionary.",
-    ),
-    "not in the passages": (
-        "retrieval",
-        "The search brought no passage that holds the answer: another one, or one that was cut in two.",
-        "`signoff eval chunking` tries other sizes and overlaps on your documents.",
-    ),
-    "ranked too low": (
-        "retrieval",
-        "A passage with the answer was found, and stood behind those that the draft reads.",
-        "A reranker (SIGNOFF_RERANK_BASE_URL), or a larger [search] kept at more tokens.",
-    ),
-    "refused": (
-        "drafting",
-        "What answers it was found, and the bot said that it does not know.",
-        "`signoff eval abstain` finds the line; [search] abstain_below and retry_below set it.",
-    ),
-    "not said": (
-        "drafting",
-        "The passage with the answer was at hand, and the answer says something else.",
-        "`signoff eval grounding`; a better model; a rule with unsupported = true holds such drafts.",
-    ),
-    "not cited": (
-        "drafting",
-        "The document was found, and the answer points to others.",
-        "Look whether two documents say the same or disagree; take the outdated one out.",
-    ),
-    "without its tool": (
-        "tool",
-        "It needs a tool that was not called, or not rightly; without a language model none ever is.",
-        "The troubles with tools below say what to do; SIGNOFF_LLM_BASE_URL and SIGNOFF_LLM_MODEL set a model.",
-    ),
-    "not refused": (
-        "drafting",
-        "The documents do not answer it, and the bot answered all the same.",
-        "`signoff eval abstain` finds the line; a rule with confidence_below sends doubtful ones to a person.",
-    ),
-}  # fmt: skip
-
-#: The three forms of trouble with tools, and a tool that no rule offered (MISSION B19).
-TROUBLES: Final[Mapping[str, tuple[str, str]]] = {
-    "missing": (
-        "not called",
-        "Its “use when” does not sound like the question: add an example from real ones, offer fewer tools at once.",
-    ),
-    "not offered": (
-        "not offered",
-        "The rule that offers it does not know this wording; it is in rag_graph/tools/router.py.",
-    ),
-    "needless": (
-        "called for nothing",
-        "Its scope is too wide: narrow “use when”, say when not to use it, or merge it with its neighbour.",
-    ),
-    "wrong": (
-        "called wrongly",
-        "A parameter is not explained: give its type, its range and an example value.",
-    ),
-}
+__all__ = ["Known", "Told", "called", "row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +104,7 @@ def _right(told: Told) -> bool | None:
 
 
 def _fault(told: Told, known: Sequence[Known], kept: Mapping[str, Any]) -> str:
-    """A key of `FAULTS`, "" for none: the first thing that went wrong on the way from the documents to the answer."""
+    """A key of `faults.FAULTS`, "" for none: the first thing that went wrong between the documents and the answer."""
     question = told.question
     if question.unanswerable:
         return "" if told.refused else "not refused"
@@ -302,9 +229,9 @@ def _tool_right(told: Told) -> bool | None:
 
 
 def _troubles(told: Told) -> list[str]:
-    """Keys of `TROUBLES`. What a question needs says more than what the run could know: a tool question whose tool was
-    not called misses it, however it ended, and a tool that it needs is not called for nothing, whatever the answer
-    made of it; one that is rightly refused misses nothing."""
+    """Keys of `faults.TROUBLES`. What a question needs says more than what the run could know: a tool question whose
+    tool was not called misses it, however it ended, and a tool that it needs is not called for nothing, whatever the
+    answer made of it; one that is rightly refused misses nothing."""
     if told.model_ms is None:
         return []
     found = dict.fromkeys(
@@ -328,113 +255,3 @@ def _retrieval(outcome: Outcome) -> float:
     """Milliseconds of the searches: embedding, database, ranking, reranking; those of tools as a whole."""
     searched = sum(float(outcome.timings.get(step, 0.0)) for step in ("embed", "sql", "rank", "rerank"))
     return round(searched + sum(float(call.get("ms") or 0.0) for call in outcome.tools), 1)
-
-
-# --- all of them ------------------------------------------------------------------------------------------------------
-
-
-def results(
-    name: str, rows: Sequence[Mapping[str, Any]], config: Mapping[str, Any], details: Mapping[str, Any]
-) -> list[Result]:
-    """All questions together, then each kind that occurs; the first has the questions themselves in its details."""
-    parts = {kind: [one for one in rows if one["kind"] == kind] for kind in KINDS}
-    whole = {**details, **_curve(rows), "questions": list(rows)}
-    return [
-        Result(name, len(rows), _figures(rows), config, whole),
-        *(
-            Result(
-                f"{name}, {kind}", len(members), _figures(members), config, {"kind": kind, **_curve(members)}
-            )
-            for kind, members in parts.items()
-            if members
-        ),
-    ]
-
-
-def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What can be told of these questions; a measure that applies to none of them is left out."""
-    known = [one for one in rows if not one["unanswerable"]]
-    figures = {
-        "right by containment": _share(rows, "right"),
-        "right by the judge": _share(rows, "judged"),
-        "first hit": _share(rows, "first_hit"),
-        **{f"hit@{k}": _hit(rows, k) for k in (3, 5)},
-        "all documents found": _share(rows, "all_found"),
-        "right refusals": _share([one for one in rows if one["unanswerable"]], "right"),
-        "wrong refusals": share([one["status"] in ("declined", "clarified") for one in known]) if known else None,
-        "held for review": share([one["status"] == "held" for one in rows]) or None,
-        "citation precision": _mean(rows, "citation_precision"),
-        "citation recall": _mean(rows, "citation_recall"),
-        "right tool called": _share(rows, "tool_right"),
-        **{f"tool {told}": _with(rows, trouble) for trouble, (told, _) in TROUBLES.items()},
-        "prompt tokens": _spent(rows, "prompt"),
-        "completion tokens": _spent(rows, "completion"),
-        **_times(rows),
-    }  # fmt: skip
-    return {measure: value for measure, value in figures.items() if value is not None}
-
-
-def _share(rows: Sequence[Mapping[str, Any]], measure: str) -> float | None:
-    told = [bool(one[measure]) for one in rows if one[measure] is not None]
-    return share(told) if told else None
-
-
-def _hit(rows: Sequence[Mapping[str, Any]], k: int) -> float | None:
-    told = [one["place"] is not None and one["place"] <= k for one in rows if one["documents"]]
-    return share(told) if told else None
-
-
-def _mean(rows: Sequence[Mapping[str, Any]], measure: str) -> float | None:
-    told = [float(one[measure]) for one in rows if one[measure] is not None]
-    return round(sum(told) / len(told), 4) if told else None
-
-
-def _with(rows: Sequence[Mapping[str, Any]], trouble: str) -> float | None:
-    """The share of questions with that trouble; nothing is told where no tool was called or needed."""
-    if not any(one["tools"] or one["tool_right"] is not None for one in rows):
-        return None
-    return share([trouble in one["tool_troubles"] for one in rows])
-
-
-def _spent(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    told = [one["tokens"][name] for one in rows]
-    return round(sum(told) / len(told), 1) if any(told) else None
-
-
-def _times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    times: dict[str, float] = {}
-    for part, prefix in (("retrieval", "retrieval "), ("model", "model "), ("whole", "")):
-        told = [float(one["ms"][part]) for one in rows if one["ms"][part] is not None]
-        if told:
-            times |= {f"{prefix}ms {name}": value for name, value in percentiles(told).items()}
-    return times
-
-
-def _curve(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """hit@1 to hit@10, the tokens that so many passages are, and the knee of the one over the other."""
-    asked = [one for one in rows if one["documents"]]
-    if not asked:
-        return {}
-    hits = [_hit(asked, k) or 0.0 for k in range(1, DEEPEST + 1)]
-    tokens = [
-        round(sum(sum(one["found_tokens"][:k]) for one in asked) / len(asked), 1)
-        for k in range(1, DEEPEST + 1)
-    ]
-    return {"hits": hits, "tokens": tokens, "knee": knee(tokens, hits)}
-
-
-def notes(details: Mapping[str, Any]) -> list[str]:
-    """What a reader of the figures has to know about how they came about."""
-    told = []
-    if details.get("guessed"):
-        told.append(
-            f"The kind of {details['guessed']} questions was guessed: by the rule that offers tools, and by how many "
-            "things they ask. Write the column “kind” to measure that rule itself."
-        )
-    if lines := details.get("unjudged"):
-        told.append(f"Nothing to judge by (no facts, no document) on line {', '.join(map(str, lines))}.")
-    if unused := details.get("unused"):
-        told.append(f"Columns that were not used: {', '.join(unused)}.")
-    for part, times in details.get("without", {}).items():
-        told.append(f"{times} questions went without: {part}. `signoff doctor` says why.")
-    return told

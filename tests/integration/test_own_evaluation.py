@@ -193,6 +193,14 @@ def test_what_cannot_be_measured_is_a_sentence(
         own(str(tmp_path / name))
 
 
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_asked(
+    own: Command, tmp_path: Path
+) -> None:
+    """A folder that is not there is named; the knowledge base, which is empty here, was not even looked at."""
+    with pytest.raises(CommandFailed, match="no folder"):
+        own(str(tmp_path / "questions.csv"), "--html", str(tmp_path / "nowhere" / "report.html"))
+
+
 async def test_who_only_looks_cannot_write(database_url: str) -> None:
     """Postgres itself refuses a change, whatever our own code would do."""
     async with onlooking(database_url, NoEmbedder()) as looked_at:

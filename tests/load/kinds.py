@@ -12,8 +12,9 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,12 @@ from tests.load.judge import Report
 from tests.load.pace import overheads
 from tests.load.reader import ReadingServer
 
-__all__ = ["HANDBOOK", "LIMIT", "few", "handbook", "kinds"]
+__all__ = ["HANDBOOK", "LIMIT", "few", "handbook", "kinds", "knee", "rise"]
 
 LIMIT = 3.0  # seconds: later than that an answer in a chat counts as slow
 HANDBOOK = Path(__file__).parents[2] / "bot" / "handbook"
+At = Callable[[float], Awaitable[dict[str, Any]]]  # a rate to what came of it
+LOWEST = 0.2  # questions a second
 SEARCH = ("embed", "sql", "rank", "rerank")
 # The product's own defaults, without what would make a question wait for a person.
 CONFIGURATION = """
@@ -120,28 +123,27 @@ async def kinds(
             told = await hall.ask(Stage(rate, [(case, case.text) for case in mixed]))
             run.report.measured |= {"rate": rate, "kinds": by_kind(told)}
         if rising:
-            tried = await _rise(hall, mixed, first, most, seconds, limit)
+            tried = await rise(partial(_at, hall, mixed, seconds), first, most, limit)
             run.report.measured |= {"tried": tried, **knee(tried, limit)}
         return await run.conclude()
 
 
-async def _rise(
-    hall: "_Hall", mixed: Sequence[Case], first: float, most: float, seconds: float, limit: float
-) -> list[dict[str, Any]]:
-    """Half more each time until it breaks; then once half way between the last two."""
-    tried: list[dict[str, Any]] = []
+async def rise(at: At, first: float, most: float, limit: float) -> list[dict[str, Any]]:
+    """What `at` gives for half more each time until it breaks, or half as much until it holds; then once half way
+    between the last two. Lowest rate first."""
+    tried = [await at(first)]
+    held = _good(tried[0], limit)
     rate = first
-    while rate <= most:
-        tried.append(await _at(hall, mixed, rate, seconds))
-        if not _good(tried[-1], limit):
-            break
-        rate *= 1.5
-    if len(tried) > 1 and not _good(tried[-1], limit):
-        tried.append(await _at(hall, mixed, (tried[-2]["rate"] + tried[-1]["rate"]) / 2, seconds))
+    while _good(tried[-1], limit) == held:
+        rate *= 1.5 if held else 0.5
+        if not LOWEST <= rate <= most:
+            return sorted(tried, key=lambda one: float(one["rate"]))
+        tried.append(await at(rate))
+    tried.append(await at((tried[-2]["rate"] + tried[-1]["rate"]) / 2))
     return sorted(tried, key=lambda one: float(one["rate"]))
 
 
-async def _at(hall: "_Hall", mixed: Sequence[Case], rate: float, seconds: float) -> dict[str, Any]:
+async def _at(hall: "_Hall", mixed: Sequence[Case], seconds: float, rate: float) -> dict[str, Any]:
     stage = Stage(round(rate, 2), hall.next(mixed, max(1, round(rate * seconds))))
     told = await hall.ask(stage)
     late = [1e3 * one.seconds for one in told if one.seconds is not None]

@@ -1,6 +1,7 @@
 """A short look at the load by kind; the fifty of each and the rates are `make bench-load`'s, on a quiet machine."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.emulators.slack.client import StandIn
 from tests.load.cases import Case, cases, dressed, singles
 from tests.load.chaos import Ground
 from tests.load.fleet import Nursery
-from tests.load.kinds import few, kinds, knee
+from tests.load.kinds import few, kinds, knee, rise
 
 SOURCES = ("hr/leave.zh.md", "hr/leave.en.md", "finance/expenses.zh.md", "finance/expenses.en.md")
 
@@ -34,6 +35,27 @@ def test_the_rate_that_breaks_is_the_first_whose_p95_is_beyond_the_limit() -> No
     assert knee([step(1, 900), step(2, 3100), step(3, 900)], 3.0) == {"holds": 1, "breaks": 2}
     assert knee([step(1, 900), step(2, 900, 9)], 3.0) == {"holds": 1, "breaks": 2}
     assert knee([step(1, 900)], 3.0) == {"holds": 1, "breaks": None}
+
+
+@pytest.mark.parametrize(
+    ("bears", "tried", "found"),
+    [
+        (5.0, [2.0, 3.0, 3.75, 4.5], (3.75, 4.5)),
+        (1.2, [0.5, 0.75, 1.0, 2.0], (0.75, 1.0)),
+        (99.0, [2.0, 3.0, 4.5, 6.75], (6.75, None)),
+    ],
+)
+async def test_the_rate_is_raised_until_it_breaks_or_lowered_until_it_holds(
+    bears: float, tried: list[float], found: tuple[float, float | None]
+) -> None:
+    """Then one more half way between the last two; where nothing breaks up to the most that is tried, it is said so."""
+
+    async def at(rate: float) -> dict[str, Any]:
+        return {"rate": rate, "questions": 1, "answered": 1, "ms": {"p95": 4_000 * rate / bears}}
+
+    told = await rise(at, 2.0, 8.0, 3.0)
+    assert [step["rate"] for step in told] == tried
+    assert (knee(told, 3.0)["holds"], knee(told, 3.0)["breaks"]) == found
 
 
 def some() -> list[Case]:

@@ -14,10 +14,12 @@ from bot.cli.own_questions import EXAMPLE
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Draft
 from rag_graph.drafting import cited_from
+from rag_graph.evaluation.by_kind import results
+from rag_graph.evaluation.faults import FAULTS, TROUBLES
 from rag_graph.evaluation.pairs import changes, mcnemar, paired, verdict
 from rag_graph.evaluation.questions import KINDS, OwnQuestion, read
 from rag_graph.evaluation.stating import states
-from rag_graph.evaluation.verdicts import FAULTS, TROUBLES, Known, Told, called, results, row
+from rag_graph.evaluation.verdicts import Known, Told, called, row
 from store.passages import Passage
 from tests.load.cases import SINGLES
 

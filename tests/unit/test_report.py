@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from bench.load_page import report
+from bench.load_page import page, report
 from bot.report.evaluation import evaluation_page
 from rag_graph.evaluation.drawing import Axis, bars, lines
 
@@ -28,23 +28,23 @@ def test_any_evaluation_has_a_report_that_needs_nothing_else() -> None:
         row("sweep 200/0", {"size": 200, "overlap": 0}, **{"hit@5": 0.5}),
         row("sweep 400/0", {"size": 400, "overlap": 0}, **{"hit@5": 0.75}),
     ]
-    page = evaluation_page(f"signoff eval {HOSTILE}", [(".", rows[:1] + rows[1:])])
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;") >= 3
-    assert re.findall(r'(?:src|href)="(?!#)|url\(', page) == []
-    assert page.count("<svg") >= 2
+    html = evaluation_page(f"signoff eval {HOSTILE}", [(".", rows[:1] + rows[1:])])
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") >= 3
+    assert re.findall(r'(?:src|href)="(?!#)|url\(', html) == []
+    assert html.count("<svg") >= 2
     swept = evaluation_page("signoff eval chunking", [(".", rows[1:])])
     assert "hit@5 by characters of a chunk" in swept
 
 
 def test_two_variants_stand_side_by_side() -> None:
     """Before, after and the change; what only one of them has is a gap."""
-    page = evaluation_page(
+    html = evaluation_page(
         "signoff eval rewrite",
         [("a.toml", [row("s", x=0.5)]), (".", [row("s", x=0.75, y=1.0)])],
     )
-    assert "+0.250" in page
-    assert "a.toml with the settings in force" in page
+    assert "+0.250" in html
+    assert "a.toml with the settings in force" in html
 
 
 def test_pictures_show_names_as_text_and_keep_their_points_inside() -> None:
@@ -86,7 +86,10 @@ def test_a_load_report_shows_every_process_count_and_where_it_breaks() -> None:
             for n in (1, 2, 4)
         },
     }  # fmt: skip
-    page = report(found)
-    assert all(f"{n} serving process" in page for n in (1, 2, 4))
-    assert "limit, 3 s" in page
-    assert "0.980" in page
+    told_in_words = page(found)
+    assert "| 4 | 2 | 3 | 2: 0.50 / 0.90 / 1.00" in told_in_words
+    assert "| answer right, by containment | 0.960 | 0.960 | 0.960 | 0.960 |" in told_in_words
+    drawn = report(found)
+    assert all(f"{n} serving process" in drawn for n in (1, 2, 4))
+    assert "limit, 3 s" in drawn
+    assert "0.980" in drawn
