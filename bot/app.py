@@ -141,7 +141,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         variants = _variants(
             settings,
             deps,
-            lambda chosen: parts.writer or make_writer(chosen, prompts.hear),
+            lambda chosen: parts.writer or make_writer(chosen, prompts.hear, telemetry.metrics.called),
             lambda chosen: Searcher(store.database.engine, embedder, chosen, reranker, dictionary),
         )
         trials = Trials(store.canaries, store.runs, {name: digest(settings, name) for name in variants})

@@ -13,6 +13,7 @@ from store.errors import RerankFailed, StoreError
 if TYPE_CHECKING:
     from bot.app import App
 
+WAITING = timedelta(minutes=5)  # a document that nobody has begun to read
 APART = timedelta(seconds=30)
 
 
@@ -25,6 +26,7 @@ async def examine(app: "App") -> list[Finding]:
         ("reranker", _reranker),
         ("model", _model),
         ("queue", _queue),
+        ("ingestion", _ingestion),
         ("clock", _clock),
         ("deliveries", _deliveries),
     ]
@@ -188,6 +190,20 @@ async def _queue(app: "App") -> Finding:
     return Finding(
         "queue", False, "no worker is alive", "Start `signoff up`, or `signoff serve` and `signoff worker`."
     )
+
+
+async def _ingestion(app: "App") -> Finding:
+    waiting = (await app.store.standings.now()).jobs.get("ingest")
+    if waiting is None or not waiting.many:
+        return Finding("ingestion", True, "no document waits")
+    if waiting.oldest > WAITING.total_seconds():
+        return Finding(
+            "ingestion",
+            False,
+            f"{waiting.many} documents wait, one of them for {waiting.oldest / 60:.0f} minutes",
+            "Start `signoff worker`: `signoff serve` answers, and reads no documents.",
+        )
+    return Finding("ingestion", True, f"{waiting.many} documents are waiting to be read")
 
 
 async def _clock(app: "App") -> Finding:

@@ -59,7 +59,7 @@ async def page(request: Request, site: Site) -> Response:
         every=EVERY,
         collections=report.collections,
         variants=report.variants,
-        tiles=figures.tiles(report.whole, reader),
+        tiles=figures.tiles(report.whole, reader, site.app.settings.model.prices.currency),
         charts=figures.charts(report, span, reader),
         gaps=[gaps.view(cluster, reader, app.words) for cluster in clusters[: gaps.SHOWN]],
         first_gaps=gaps.FIRST,
