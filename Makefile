@@ -7,7 +7,7 @@ HOME_DIR ?= .signoff
 # Three on two cores: a third of the suite waits for other processes.
 WORKERS ?= 3
 
-.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-month bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-feishu-start bench-documents clean
+.PHONY: run test check fmt bench-retrieval bench-search-scale bench-fifty bench-month bench-kill bench-chaos bench-load bench-slack-latency bench-slack-render bench-feishu-render bench-feishu-start bench-documents bench-quality bench-telemetry bench-canary clean
 
 run: $(VENV)/.run
 	$(BIN)/signoff up --home $(HOME_DIR)
@@ -77,6 +77,10 @@ bench-slack-latency: $(VENV)/.dev
 bench-decision: $(VENV)/.bench
 	$(BIN)/python -m bench.decision
 
+# When a variant that is tried goes back: exactly, and by simulated runs.
+bench-canary: $(VENV)/.bench
+	$(BIN)/python -m bench.canary
+
 bench-month: $(VENV)/.bench
 	$(BIN)/python -m bench.month
 
@@ -93,6 +97,13 @@ bench-documents: $(VENV)/.bench
 	$(BIN)/python -m bench.parse_docs
 	$(BIN)/python -m bench.ingest
 	$(BIN)/python -m bench.chunking --characters 200000
+
+bench-quality: $(VENV)/.bench
+	$(BIN)/python -m bench.quality
+
+# What a question costs more because it is recorded, counted and logged.
+bench-telemetry: $(VENV)/.bench
+	$(BIN)/python -m bench.telemetry
 
 clean:
 	rm -rf $(VENV) .venv-peers build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,8 +1,9 @@
-"""Load: `make bench-load`. Results go to bench/results/load.json, load.png and docs/benchmarks.md.
+"""Load: `make bench-load`. Results go to bench/results/load.json, load.png, load.html and docs/benchmarks.md.
 
 An open loop of three questions a second over 20 conversations with an instant model, then the highest rate that is
-sustained by 1, 2 and 4 serving processes. `--only steady,highest-2` runs some of it and keeps the others' last results,
-each with its own date and commit; `--logs FOLDER` keeps what the processes wrote.
+sustained by 1, 2 and 4 serving processes; fifty questions of each kind, and the rate at which the 95th of a hundred
+answers comes too late. `--only steady,knee-2` runs some of it and keeps the others' last results, each with its own
+date and commit; `--logs FOLDER` keeps what the processes wrote; `--pages` draws anew what was measured.
 """
 
 import argparse
@@ -11,30 +12,39 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
+from bench import load_page
 from bench.provenance import ROOT, provenance
-from bench.tables import table, write_section
 from store.database import migrate
 from store.embedded import EmbeddedPostgres
 from tests.emulators.slack.client import StandIn
 from tests.load.chaos import Ground
 from tests.load.fleet import Program, keeping_logs
 from tests.load.judge import Report
+from tests.load.kinds import handbook, kinds
 from tests.load.pace import highest, steady
 
 RESULTS = ROOT / "bench" / "results" / "load.json"
-P50, P99 = 0.250, 1.000  # seconds of overhead that are asked for
+VECTORS = Path(platformdirs.user_cache_dir("signoff-bench", appauthor=False)) / "handbook-vectors.npz"
 Run = Callable[[Ground], Coroutine[Any, Any, Report]]
-# A further kind of load is one line here: its name, and what runs it.
+by_kind = partial(kinds, filling=handbook(VECTORS))
+# A further kind of load is one line here: its name, and what runs it. The number is that of serving processes.
 RUNS: dict[str, Run] = {
     "steady": steady,
-    "highest-1": lambda ground: highest(ground, processes=1),
-    "highest-2": lambda ground: highest(ground, processes=2),
-    "highest-4": lambda ground: highest(ground, processes=4),
+    "highest-1": partial(highest, processes=1),
+    "highest-2": partial(highest, processes=2),
+    "highest-4": partial(highest, processes=4),
+    "kinds-1": partial(by_kind, processes=1, rising=False),
+    "knee-1": partial(by_kind, processes=1, once=False),
+    "knee-2": partial(by_kind, processes=2, once=False),
+    "knee-4": partial(by_kind, processes=4, once=False),
 }
 
 
@@ -42,16 +52,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(RUNS))
     parser.add_argument("--logs", type=Path)
+    parser.add_argument("--pages", action="store_true")
     chosen = parser.parse_args()
-    names = [name for name in RUNS if name in chosen.only.split(",")]
+    names = [] if chosen.pages else [name for name in RUNS if name in chosen.only.split(",")]
     found: dict[str, Any] = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else {}
     for name in names:
         found[name] = run(name, chosen.logs)
         print(name, json.dumps(found[name], indent=1), flush=True)
         written = {"runs": {known: found[known] for known in RUNS if known in found}}
         RESULTS.write_text(json.dumps(written, indent=1) + "\n")
-    draw(found)
-    print(write_section(ROOT / "docs" / "benchmarks.md", "load", page(found)))
+    print(load_page.write({name: found[name] for name in RUNS if name in found}))
     sys.exit(any(found[name]["faults"] for name in names))
 
 
@@ -72,100 +82,6 @@ def run(name: str, logs: Path | None) -> dict[str, Any]:
         "load_before": round(load, 2),
         "provenance": provenance(f"python -m bench.load --only {name}", {"run": name}),
     }
-
-
-def draw(found: Mapping[str, Any]) -> None:
-    """The overhead at each rate that was tried, for each number of processes."""
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(7, 3.8))
-    for name, one in found.items():
-        tried = [step for step in one["measured"].get("tried", ()) if step["overhead_seconds"]]
-        if tried:
-            rates = [step["asked_a_second"] for step in tried]
-            line = axis.plot(
-                rates, [step["overhead_seconds"]["p99"] for step in tried], "o-", label=f"{name}, p99"
-            )
-            axis.plot(
-                rates, [step["overhead_seconds"]["p50"] for step in tried], "o:", color=line[0].get_color(),
-                label=f"{name}, p50",
-            )  # fmt: skip
-    axis.set(xlabel="questions a second", ylabel="seconds from message to answer", yscale="log")
-    axis.legend()
-    figure.tight_layout()
-    figure.savefig(RESULTS.with_suffix(".png"), dpi=110)
-
-
-def page(found: Mapping[str, Any]) -> str:
-    machine = next(iter(found.values()))["provenance"]["machine"]
-    parts = [
-        "## Load\n\n"
-        f"`python -m bench.load`, {machine['processor']}, {machine['cores']} cores for everything (Postgres, "
-        "stand-ins and load included). Open loop over 20 conversations in Slack threads, a model that answers at once; "
-        "from the message to the call that posts its whole answer, by the stand-in's clock."
-    ]
-    if "steady" in found:
-        one, spread = found["steady"], found["steady"]["measured"]["overhead_seconds"]
-        met = "met" if spread["p50"] <= P50 and spread["p99"] <= P99 else "**not met**"
-        parts.append(
-            f"Three questions a second, one process ({_measured(one)}): p50 {spread['p50'] * 1_000:.0f} ms, p99 "
-            f"{spread['p99'] * 1_000:.0f} ms, max {spread['max'] * 1_000:.0f} ms (asked for: {P50 * 1_000:.0f} and "
-            f"{P99 * 1_000:.0f} ms, {met}; load average before {one['load_before']}); violated invariants: "
-            f"{'; '.join(one['faults']) or 'none'}. Where the time goes, median ms: "
-            + ", ".join(f"{step} {ms}" for step, ms in list(one["measured"]["steps_ms"].items())[:10])
-            + f". Processor seconds in {one['measured']['questions']} questions: "
-            + f"{one['measured']['processor_seconds']}."
-        )
-    rows = [
-        [
-            name.partition("-")[2],
-            f"{one['measured']['sustained']:.1f}",
-            " · ".join(
-                f"{step['rate']}: {spread.get('p50', 0):.2f} / {spread.get('p99', 0):.2f}"
-                for step in one["measured"]["tried"]
-                for spread in [step["overhead_seconds"]]
-            ),
-            "; ".join(one["faults"]) or "none",
-            f"{one['load_before']}",
-            _measured(one),
-        ]
-        for name, one in found.items()
-        if "sustained" in one["measured"]
-    ]
-    if rows:
-        head = [
-            "processes",
-            "sustained questions a second",
-            "rate: p50 / p99 s",
-            "violated invariants",
-            "load before",
-            "measured",
-        ]
-        spent = [
-            f"* {name.partition('-')[2]}: " + ", ".join(f"{kind} {ms:.0f}" for kind, ms in _each(one).items())
-            for name, one in found.items()
-            if "sustained" in one["measured"]
-        ]
-        parts += [
-            table(head, rows),
-            "Where the processors' time goes at the highest sustained rate, milliseconds for each question:\n\n"
-            + "\n".join(spent),
-            "![Overhead by rate](../bench/results/load.png)",
-        ]
-    return "\n\n".join(parts)
-
-
-def _each(one: Mapping[str, Any]) -> dict[str, float]:
-    """Milliseconds of processor time by kind of process for one question, at the highest sustained rate."""
-    measured = one["measured"]
-    at = next((step for step in measured["tried"] if step["rate"] == measured["sustained"]), None)
-    if at is None:
-        return {}
-    return {kind: 1e3 * seconds / at["questions"] for kind, seconds in at["processor_seconds"].items()}
-
-
-def _measured(one: Mapping[str, Any]) -> str:
-    return f"{one['provenance']['date'][:10]}, {one['provenance']['commit'][:7]}"
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 import hashlib
 import json
-import os
-import platform
 import subprocess
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from bot.report.machine import machine
+
+__all__ = ["ROOT", "digest", "folder_digest", "machine", "provenance"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,23 +38,6 @@ def folder_digest(folder: Path) -> str:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         total.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return total.hexdigest()[:12]
-
-
-def machine() -> dict[str, Any]:
-    """Processor, usable cores, memory in GiB, system and Python."""
-    model, cpuinfo = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [
-            line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line
-        ]
-        model = names[0] if names else model
-    return {
-        "processor": model,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "system": platform.platform(terse=True),
-        "python": sys.version.split()[0],
-    }
 
 
 def _git(*arguments: str) -> str:

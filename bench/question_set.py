@@ -1,12 +1,14 @@
 """The fifty questions on the sample handbook: reading them, and when an answer counts as right."""
 
 import json
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from rag_graph.evaluation.stating import normalise, states, states_all
+
+__all__ = ["FOLDER", "HANDBOOK", "ROOT", "Item", "answers", "covers", "load", "normalise", "states"]
 
 ROOT = Path(__file__).resolve().parent.parent
 HANDBOOK = ROOT / "bot/handbook"
@@ -64,31 +66,9 @@ def _item(row: dict[str, object]) -> Item:
     )
 
 
-def normalise(text: str) -> str:
-    """Width, case, thousands separators, Markdown marks and layout made equal; no space beside a Chinese character.
-
-    A table row and the sentence that says the same compare equal: `| 满 3 年 | 12 天 |` becomes "满3年12天".
-    """
-    text = unicodedata.normalize("NFKC", text).lower()
-    text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
-    text = re.sub(r"\[\d+\]", " ", text)  # citation marks
-    text = re.sub(r"[\u2010-\u2015]", "-", text)
-    text = re.sub(r"[\u2018\u2019]", "'", text)
-    text = re.sub(r"[\s|*`>_#]+", " ", text)
-    return re.sub(r" ?([\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) ?", r"\1", text).strip()
-
-
-def states(text: str, wording: str) -> bool:
-    """Whether `text` contains `wording` after normalisation; a figure is not found inside a longer one."""
-    wanted = normalise(wording)
-    before = r"(?<![\d.])" if wanted[:1].isdigit() else ""
-    after = r"(?!\.?\d)" if wanted[-1:].isdigit() else ""
-    return re.search(before + re.escape(wanted) + after, normalise(text)) is not None
-
-
 def answers(text: str, item: Item) -> bool:
     """Whether `text` states every fact the question asks for."""
-    return bool(item.facts) and all(any(states(text, wording) for wording in group) for group in item.facts)
+    return states_all(text, item.facts)
 
 
 def covers(sources: Iterable[str], item: Item) -> bool:

@@ -33,9 +33,10 @@ from bench.tables import table, write_section
 from rag_graph.likeness import same, wording
 from store.database import Database, connection_string, migrate, transaction
 from store.embedded import EmbeddedPostgres
+from store.nearest import EXACT, PROPOSED
 from store.queue import Queue, build_queue
 from store.search import Searcher
-from store.verified import EXACT, PROPOSED, Verified, create_index
+from store.verified import Verified, create_index
 
 RESULT = ROOT / "bench/results/verified.json"
 PAGE = ROOT / "docs/benchmarks.md"

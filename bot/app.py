@@ -11,6 +11,7 @@ from bot import jobs
 from bot.admin import Admin
 from bot.ask import Asking, Bounds, Onward
 from bot.by_hand import ByHand
+from bot.canary import Trying
 from bot.cards import Cards
 from bot.correcting import Correcting
 from bot.deciders import Deciders
@@ -26,15 +27,19 @@ from bot.review import Reviewing
 from bot.rows import Rows
 from bot.sampling import Sampling
 from bot.settings import Settings, SettingsError
+from bot.telemetry import Telemetry
+from bot.trials import Trials
 from bot.trust import Trust
 from bot.upkeep import Upkeep
+from bot.variants import digest, texts, varied
 from bot.verifying import SignedShelf, Verifying
 from bot.words import Words
-from rag_graph.contracts import Deps, Limits, Writer
+from rag_graph.chat import Called
+from rag_graph.contracts import Deps, Limits, Retriever, Writer
 from rag_graph.graph import NODES, Node, build_question_graph
 from rag_graph.models import ROLES, ExtractiveWriter, ModelSettings, ModelWriter
 from rag_graph.ramp import Ramp
-from rag_graph.record import Asked, Prompts
+from rag_graph.record import Asked, Price, Prompts
 from rag_graph.tools import builtin_registry
 from rag_graph.tools.offering import Nearness
 from store import Store, open_store
@@ -42,7 +47,7 @@ from store.dictionary import Dictionary
 from store.embedding import Embedder, EndpointEmbedder, LocalEmbedder, NoEmbedder
 from store.queue import Timing
 from store.reranking import EndpointReranker, Reranker
-from store.search import SearchSettings
+from store.search import Searcher, SearchSettings
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class App:
     reviewing: Reviewing
     patience: Patience
     trust: Trust
+    trying: Trying
     gaps: Gaps
     by_hand: ByHand
     verifying: Verifying
@@ -68,6 +74,7 @@ class App:
     erasing: Erasing
     admin: Admin
     upkeep: Upkeep
+    telemetry: Telemetry
     # By name: why it cannot work just now, "" when all is well. /readyz asks.
     health: dict[str, Callable[[], str]] = field(default_factory=dict)
 
@@ -87,6 +94,7 @@ class Parts:
     store: Callable[[Store], Store] = lambda store: store
     platforms: Callable[[Store], Mapping[str, Platform]] | None = None
     timing: Timing | None = None
+    telemetry: Telemetry | None = None
 
 
 @asynccontextmanager
@@ -94,10 +102,14 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
     """Open the store at `database_url` (migrated already) and assemble the use cases over it."""
     parts = parts or Parts()
     embedder = parts.embedder or make_embedder(settings)
-    prompts = Prompts(settings.model.text)
-    writer = parts.writer or make_writer(settings, prompts.hear)
+    prompts = Prompts(settings.model.text, prices(settings))
+    telemetry = parts.telemetry or Telemetry()
+    writer = parts.writer or make_writer(settings, prompts.hear, telemetry.metrics.called)
     async with AsyncExitStack() as closing:
-        reranker = parts.reranker or make_reranker(settings)
+        reranker, dictionary = (
+            parts.reranker or make_reranker(settings),
+            Dictionary(settings.search.dictionary),
+        )
         for part in (embedder, writer, reranker):
             if isinstance(part, EndpointEmbedder | EndpointReranker | ModelWriter):
                 closing.push_async_callback(part.close)
@@ -108,31 +120,43 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             timing=parts.timing,
             direct_url=settings.direct(database_url),
             reranker=reranker,
-            dictionary=Dictionary(settings.search.dictionary),
+            dictionary=dictionary,
         )
         store = parts.store(await closing.enter_async_context(opening))
         reviewed = settings.review
         shelf = SignedShelf(store.verified, reviewed.verified_days) if reviewed.verified else None
         trust = Trust(store, settings.rules, Ramp(reviewed.ramp.after, reviewed.ramp.percent))
+        deps = Deps(
+            retriever=store.search,
+            writer=writer,
+            rules=settings.rules,
+            limits=limits(settings),
+            tools=builtin_registry(),
+            nearness=Nearness(embedder),
+            shelf=shelf,
+            trust=trust.standings if trust.ramp.after else None,
+            ramp=trust.ramp,
+            contact=settings.workspace.contact,
+        )
+        variants = _variants(
+            settings,
+            deps,
+            lambda chosen: parts.writer or make_writer(chosen, prompts.hear, telemetry.metrics.called),
+            lambda chosen: Searcher(store.database.engine, embedder, chosen, reranker, dictionary),
+        )
+        trials = Trials(store.canaries, store.runs, {name: digest(settings, name) for name in variants})
         graphs = Graphs(
             question_graph=build_question_graph(parts.nodes),
             saver=store.database.saver,
-            deps=Deps(
-                retriever=store.search,
-                writer=writer,
-                rules=settings.rules,
-                limits=limits(settings),
-                tools=builtin_registry(),
-                nearness=Nearness(embedder),
-                shelf=shelf,
-                trust=trust.standings if trust.ramp.after else None,
-                ramp=trust.ramp,
-                contact=settings.workspace.contact,
-            ),
+            deps=deps,
             prompts=prompts,
+            variants=variants,
+            trials=trials,
         )
-        if isinstance(writer, ModelWriter):
-            writer.estimates.known(await store.runs.counted())
+        for each in (deps, *variants.values()):
+            if isinstance(each.writer, ModelWriter):
+                each.writer.estimates.known(await store.runs.counted())
+                closing.push_async_callback(each.writer.close)  # may be repeated
         words = Words()
         platforms = dict((parts.platforms or _platforms)(store))
         if settings.slack is not None:
@@ -141,16 +165,23 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             office = await closing.enter_async_context(
                 slack.open_house(settings.slack, store, words, settings.review.channels)
             )
-            office.neighbours, platforms["slack"] = platforms, office
+            office.neighbours, office.console = platforms, settings.operations.address
+            platforms["slack"] = office
         if settings.feishu is not None:
             from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
 
             house = await closing.enter_async_context(
                 feishu.open_house(settings.feishu, store, words, settings.review.channels)
             )
-            house.neighbours, platforms["feishu"] = platforms, house
+            house.neighbours, house.console = platforms, settings.operations.address
+            platforms["feishu"] = house
         deliverer = Deliverer(
-            store.deliveries, store.changes, platforms, alerts=_alerts(settings), pace=Pace()
+            store.deliveries,
+            store.changes,
+            platforms,
+            alerts=_alerts(settings),
+            pace=Pace(),
+            telemetry=telemetry,
         )
         cards = Cards(store, deliverer, settings.review.channels, settings.review.language)
         bounds = Bounds(settings.workspace.question_characters, settings.limits)
@@ -158,9 +189,12 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         verifying = Verifying(store, cards, correcting, words, shelf=shelf, days=reviewed.verified_days)
         patience = Patience(store, deliverer, words, reviewed, Waiting(reviewed, settings.rules))
         sampling = Sampling(store, cards, verifying, correcting)
-        onward = Onward(verifying, patience, sampling)
-        asking = Asking(store, graphs, deliverer, cards, words, bounds, onward=onward)
+        trying = Trying(store, deliverer, words, settings, trials)
+        closing.push_async_callback(trying.close)
+        onward = Onward(verifying, patience, sampling, trying)
+        asking = Asking(store, graphs, deliverer, cards, words, bounds, onward=onward, telemetry=telemetry)
         closing.push_async_callback(asking.stops.close)
+        asking.stops.also.append(trials.heard)
         deciders = Deciders(
             store.people,
             platforms,
@@ -183,6 +217,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             cards=cards,
             reviewing=reviewing,
             trust=trust,
+            trying=trying,
             gaps=Gaps(store, asking, settings.search),
             by_hand=ByHand(store, cards, deliverer, deciders, words),
             patience=patience,
@@ -191,6 +226,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
             erasing=Erasing(store, graphs),
             admin=Admin(store, embedder, settings),
             upkeep=Upkeep(store, reviewing, cards, settings),
+            telemetry=telemetry,
         )
         jobs.register_answering(store.queue, asking, app.erasing)
         jobs.register_reviews(store.queue, reviewing, cards, patience)
@@ -198,7 +234,28 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         jobs.register_sending(store.queue, asking, app.outbox)
         jobs.register_documents(store.queue, app.admin, store.documents, app.gaps)
         jobs.register_upkeep(store.queue, app.upkeep)
+        jobs.register_canary(store.queue, trying)
         yield app
+
+
+def _variants(
+    settings: Settings,
+    deps: Deps,
+    writing: Callable[[Settings], Writer],
+    searching: Callable[[SearchSettings], Retriever],
+) -> dict[str, Deps]:
+    """What each variant answers with; what it does not change it shares with the settings."""
+    made, usual = {}, search_settings(settings)
+    for name in settings.variants:
+        chosen = varied(settings, name)
+        found = search_settings(chosen)
+        made[name] = replace(
+            deps,
+            retriever=deps.retriever if found == usual else searching(found),
+            writer=writing(chosen),
+            limits=limits(chosen),
+        )
+    return made
 
 
 def make_embedder(settings: Settings) -> Embedder:
@@ -241,8 +298,12 @@ def make_reranker(settings: Settings) -> Reranker | None:
     return EndpointReranker(chosen.base_url, chosen.api_key.get_secret_value(), chosen.model)
 
 
-def make_writer(settings: Settings, hear: Callable[[str, Asked], None] | None = None) -> Writer:
-    """A language model if an endpoint is set, else quotations. `hear` is told each call."""
+def make_writer(
+    settings: Settings,
+    hear: Callable[[str, Asked], None] | None = None,
+    told: Callable[[Called], None] | None = None,
+) -> Writer:
+    """A language model if an endpoint is set, else quotations. `hear` is told each call, `told` what it took."""
     if settings.llm is None:
         return ExtractiveWriter()
     chosen = settings.model
@@ -260,6 +321,8 @@ def make_writer(settings: Settings, hear: Callable[[str, Asked], None] | None = 
             fallback=chosen.fallback,
         ),
         hear=hear,
+        told=told,
+        texts=texts(settings),
     )
 
 
@@ -270,6 +333,11 @@ def _alerts(settings: Settings) -> Alerts:
 
 def _platforms(store: Store) -> dict[str, Platform]:
     return {name: Rows(name, store.changes) for name in ("web", "cli")}
+
+
+def prices(settings: Settings) -> dict[str, Price]:
+    """What a million tokens of each model cost."""
+    return {name: Price(**price.model_dump()) for name, price in settings.model.prices.models.items()}
 
 
 def search_settings(settings: Settings) -> SearchSettings:

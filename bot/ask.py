@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from bot import replies
+from bot.canary import Trying
 from bot.cards import Cards
 from bot.deliver import Deliverer, NotDelivered, Refused
 from bot.graphs import Graphs
@@ -22,11 +23,13 @@ from bot.principals import readers
 from bot.sampling import Sampling, sampled
 from bot.settings import Limits
 from bot.stops import GONE, Stopped, Stops
+from bot.telemetry import Telemetry
 from bot.verifying import Verifying
 from bot.words import Words
 from rag_graph.advance import Outcome
 from rag_graph.contracts import Question, Turn
 from rag_graph.policy import precheck
+from rag_graph.record import searches
 from rag_graph.rules import DEFAULT
 from store import Store
 from store.conversations import TERMINAL, ConversationRow, QuestionRow
@@ -54,6 +57,7 @@ class Onward:
     verifying: Verifying
     patience: Patience
     sampling: Sampling
+    trying: Trying
 
 
 class Asking:
@@ -69,6 +73,7 @@ class Asking:
         bounds: Bounds,
         *,
         onward: Onward,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._store = store
         self._graphs = graphs
@@ -77,8 +82,9 @@ class Asking:
         self._words = words
         self._bounds = bounds
         self._verifying, self._patience = onward.verifying, onward.patience
-        self._sampling = onward.sampling
+        self._sampling, self._trying = onward.sampling, onward.trying
         self.stops = Stops(store.changes, store.conversations)
+        self.telemetry = telemetry or Telemetry()
 
     # --- at the door
 
@@ -171,7 +177,7 @@ class Asking:
         longest = self._bounds.longest
         text = clean(incoming.text).strip()
         incoming = replace(incoming, text=text)
-        return await self._store.inbox.accept(
+        accepted = await self._store.inbox.accept(
             NewQuestion(
                 platform=incoming.platform,
                 dedupe_key=incoming.dedupe_key,
@@ -191,6 +197,9 @@ class Asking:
             replaces=replaces,
             insist=insist,
         )
+        if accepted is not None:
+            self.telemetry.accepted(accepted.question_id, incoming.platform, accepted.refused)
+        return accepted
 
     def _door(self, incoming: Incoming) -> Door:
         found = door(incoming, self._bounds.limits, self._bounds.longest, datetime.now(UTC))
@@ -237,7 +246,9 @@ class Asking:
         if outcome.status == "stale":
             log.info("outcome.stale", question=row.id)
             return
-        await self._store.runs.record(_run(row, outcome, spent))
+        run_id = await self._store.runs.record(_run(row, outcome, spent))
+        self.telemetry.settled((row.id, _platform(row)), run_id, outcome, spent)
+        self._trying.asked(outcome.variant)
         if outcome.status == "held":
             nearest = None
             if outcome.draft is not None:
@@ -280,11 +291,23 @@ class Asking:
         thread cannot be reached, those who run Signoff are told, and the message is tried again for a day."""
         row = await self._store.conversations.question(question_id)
         reply = Reply("failed", self._words(row.language, "answer.failed", reference=reference), row.language)
-        await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json())
+        if await self._store.conversations.set_state(row.id, "failed", answer=reply.to_json()):
+            conversation = await self._store.conversations.get(row.conversation_id)
+            variant = await self._graphs.variant(as_question(row, conversation))
+            await self._store.runs.record(replace(self._lost(row), variant=variant))
+            self.telemetry.failed(row.id, _platform(row))
+            self._trying.asked(variant)
         try:
             await self._finish(await self._store.conversations.question(row.id))
         except NotDelivered:
             await self._alarm(row.id)
+
+    def _lost(self, row: QuestionRow) -> NewRun:
+        """The run of a question that failed for good: what its tries asked a model, and what cut the last one short.
+        "Lost": its process or its draft is gone, or it failed outside the graph."""
+        prompts = self._graphs.prompts
+        calls, fault = prompts.take(row.id), prompts.fault(row.id)
+        return NewRun(row.id, "failed", prompts=calls, cost=prompts.cost(calls), error=fault or "Lost")
 
     async def tell(self, question_id: str, reason: str, wait: float) -> None:
         """Job `tell`: say why a message is not answered; of several refused in a minute the first is told."""
@@ -449,5 +472,8 @@ def _run(row: QuestionRow, outcome: Outcome, spent: Mapping[str, float]) -> NewR
         tools=list(outcome.tools),
         tokens=dict(outcome.tokens),
         timings={**outcome.timings, **spent},
-        prompts=outcome.prompts,
+        prompts=(*outcome.prompts, *searches(outcome.searched)),
+        scores=outcome.scores,
+        cost=outcome.cost,
+        variant=outcome.variant,
     )

@@ -203,6 +203,7 @@ def card(review: ReviewRow, question: QuestionRow, place: str, language: str) ->
     draft: Mapping[str, Any] = review.draft
     meta: dict[str, Any] = {
         "review_id": review.id,
+        "question_id": review.question_id,
         "version_hash": review.version_hash,
         "state": review.state,
         "round": review.round,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from bot.canary_command import typed
 from bot.doctor import examine
 from bot.gaps import Cluster
 from bot.pausing import pause, pauses, place_of
@@ -59,6 +60,7 @@ class Table:
             "verified": Command(self._verified),
             "ramp": Command(self._ramp),
             "pause": Command(self._pause),
+            "canary": Command(self._canary),
         }
 
     def _say(self, key: str, **values: object) -> str:
@@ -326,6 +328,10 @@ class Table:
             for topic in await trust.topics()
         ]
         return "\n".join(lines) or self._say("ramp_empty")
+
+    async def _canary(self, person: str, words: list[str]) -> str:
+        said = await typed(self._app, self._language, person, words)
+        return self._say("canary_how") if said is None else said
 
     async def _pause(self, person: str, words: list[str]) -> str:
         """pause, pause off: everywhere; pause CHANNEL [off], the channel as a principal, such as slack:C0123."""

@@ -8,6 +8,7 @@ import tenacity
 
 from bot.limits import Pace
 from bot.messages import NotTaken, Platform, Reply, ResultUnknown
+from bot.telemetry import Telemetry
 from bot.words import Words
 from store.changes import Changes
 from store.deliveries import Deliveries, DeliveryRow, NewDelivery
@@ -50,12 +51,14 @@ class Deliverer:
         *,
         alerts: Alerts | None = None,
         pace: Pace | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._deliveries = deliveries
         self._changes = changes
         self._platforms = platforms
-        self._alerts = alerts or Alerts()
+        self.alerts = alerts or Alerts()
         self._pace = pace or Pace()
+        self._telemetry = telemetry or Telemetry()
         self._words = Words()
 
     def platform(self, name: str) -> Platform:
@@ -86,16 +89,20 @@ class Deliverer:
         try:
             message_id = await self._send(row, again)
         except NotTaken as error:
+            self._telemetry.delivered(row.platform, "refused")
             await self._refuse(row, str(error))
             raise Refused(f"delivery {row.id} to {row.platform}: {error}") from error
         except (OSError, TimeoutError) as error:
+            self._telemetry.delivered(row.platform, "failed")
             await self._deliveries.failed(row.id, f"{type(error).__name__} {error}".strip())
             raise NotDelivered(f"delivery {row.id} to {row.platform}: {type(error).__name__}") from error
         except ResultUnknown as error:
+            self._telemetry.delivered(row.platform, "unknown")
             unknown = await self._deliveries.unknown(row.id, str(error))
             await self.alert(unknown, "unknown")
             return unknown
         sent = await self._deliveries.sent(row.id, message_id)
+        self._telemetry.delivered(row.platform, "sent")
         if row.conversation_id is not None:
             await self._changes.notify(f"conversation:{row.conversation_id}", {"delivery": sent.id})
         return sent
@@ -154,29 +161,33 @@ class Deliverer:
         if row.purpose.startswith(ALERT):
             return
         sentence = self._words(
-            self._alerts.language,
+            self.alerts.language,
             f"alert.{what}",
             place=f"{row.platform}:{_place(row)}",
             error=error or row.error,
             delivery=row.id,
             question=row.question_id or "–",
         )
-        for place in self._alerts.places:
+        await self.warn(f"{what}:{row.id}", sentence)
+
+    async def warn(self, key: str, sentence: str) -> None:
+        """Tell those who run Signoff something, in their language, once for each `key`."""
+        for place in self.alerts.places:
             platform, _, channel = place.partition(":")
             if platform not in self._platforms:
                 continue
             try:
                 await self.deliver(
                     NewDelivery(
-                        purpose=f"{ALERT}{what}:{row.id}:{place}",
+                        purpose=f"{ALERT}{key}:{place}",
                         platform=platform,
                         kind="notice",
                         address={"channel": channel},
-                        content=Reply("notice", sentence, self._alerts.language).to_json(),
+                        content=Reply("notice", sentence, self.alerts.language).to_json(),
                     )
                 )
             except NotDelivered as failure:
-                log.error("alert.lost", delivery=row.id, error=str(failure))
+                log.error("alert.lost", alert=key, error=str(failure))
 
 
 def _place(row: DeliveryRow) -> str:

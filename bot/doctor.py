@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from bot.canary_lines import shown, told
 from bot.consistency import consistent
 from bot.findings import Finding
 from rag_graph.contracts import ModelUnavailable, Turn
@@ -12,6 +13,7 @@ from store.errors import RerankFailed, StoreError
 if TYPE_CHECKING:
     from bot.app import App
 
+WAITING = timedelta(minutes=5)  # a document that nobody has begun to read
 APART = timedelta(seconds=30)
 
 
@@ -24,6 +26,7 @@ async def examine(app: "App") -> list[Finding]:
         ("reranker", _reranker),
         ("model", _model),
         ("queue", _queue),
+        ("ingestion", _ingestion),
         ("clock", _clock),
         ("deliveries", _deliveries),
     ]
@@ -33,7 +36,7 @@ async def examine(app: "App") -> list[Finding]:
             findings.append(await check(app))
         except StoreError as error:
             findings.append(Finding(name, False, type(error).__name__, str(error)))
-    return [*findings, *await _settings(app), *await _slack(app), *await _feishu(app)]
+    return [*findings, *await _settings(app), *await _canary(app), *await _slack(app), *await _feishu(app)]
 
 
 async def _settings(app: "App") -> list[Finding]:
@@ -42,6 +45,37 @@ async def _settings(app: "App") -> list[Finding]:
     except StoreError:
         return []  # the database has its own finding
     return consistent(app.settings, {shelf.name for shelf in shelves})
+
+
+async def _canary(app: "App") -> list[Finding]:
+    """A variant that answers some conversations, or that was taken back within the last week; else nothing."""
+    try:
+        status = await app.trying.status()
+    except StoreError as error:
+        return [Finding("canary", False, type(error).__name__, str(error))]
+    row, now = status.canary, datetime.now(UTC)
+    if row is None:
+        return []
+    if not row.in_force:
+        recent = row.ended_at is not None and row.ended_at > now - timedelta(days=7)
+        return [Finding("canary", True, told(app.words, "en", row))] if recent else []
+    if row.state == "promoted":
+        # Once its values are the settings' there is no such variant any more.
+        lines = shown(app.words, "en", status)
+        return [Finding("canary", True, " ".join(lines))] if status.known else []
+    detail = (
+        f"variant {row.variant} answers {row.percent} %, {status.of_step} questions in {status.days:.1f} days"
+    )
+    if status.known:
+        return [Finding("canary", True, detail)]
+    return [
+        Finding(
+            "canary",
+            False,
+            f"{detail}; these settings do not have it as it was started",
+            "Give every process the same signoff.toml, or `signoff canary rollback`.",
+        )
+    ]
 
 
 async def _slack(app: "App") -> list[Finding]:
@@ -156,6 +190,20 @@ async def _queue(app: "App") -> Finding:
     return Finding(
         "queue", False, "no worker is alive", "Start `signoff up`, or `signoff serve` and `signoff worker`."
     )
+
+
+async def _ingestion(app: "App") -> Finding:
+    waiting = (await app.store.standings.now()).jobs.get("ingest")
+    if waiting is None or not waiting.many:
+        return Finding("ingestion", True, "no document waits")
+    if waiting.oldest > WAITING.total_seconds():
+        return Finding(
+            "ingestion",
+            False,
+            f"{waiting.many} documents wait, one of them for {waiting.oldest / 60:.0f} minutes",
+            "Start `signoff worker`: `signoff serve` answers, and reads no documents.",
+        )
+    return Finding("ingestion", True, f"{waiting.many} documents are waiting to be read")
 
 
 async def _clock(app: "App") -> Finding:

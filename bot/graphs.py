@@ -1,9 +1,10 @@
 """The two graphs as the use cases call them: compiled once, a saver for each run."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bot.trials import SETTINGS, Trials
 from rag_graph.advance import Outcome, advance
 from rag_graph.contracts import Decision, Deps, Question, Turn
 from rag_graph.conversation import forget, recall, remember
@@ -22,6 +23,8 @@ class Graphs:
     saver: Callable[[], Any]
     deps: Deps
     prompts: Prompts = field(default_factory=lambda: Prompts("none"))
+    variants: Mapping[str, Deps] = field(default_factory=dict)  # by name
+    trials: Trials | None = None
 
     async def advance(
         self,
@@ -33,25 +36,41 @@ class Graphs:
         on_event: Callable[[str, str], Awaitable[None]] | None = None,
     ) -> Outcome:
         """Start, continue or resume the graph of one question, whichever its checkpoint calls for."""
-        deps = replace(self.deps, on_sentence=_sentences(on_event)) if on_event else self.deps
-        outcome = await advance(
-            self.question_graph,
-            self.saver(),
-            thread_id(question.conversation_id, question.id),
-            deps,
-            question=question,
-            history=history,
-            interrupt_id=interrupt_id,
-            decision=decision,
-            on_event=on_event,
-        )
-        return replace(outcome, prompts=self.prompts.take(question.id))
+        resumed = interrupt_id is not None
+        variant = await (self._drafted_by(question.id) if resumed else self.variant(question))
+        deps = self.variants.get(variant, self.deps)
+        deps = replace(deps, on_sentence=_sentences(on_event)) if on_event else deps
+        try:
+            outcome = await advance(
+                self.question_graph,
+                self.saver(),
+                thread_id(question.conversation_id, question.id),
+                deps,
+                question=question,
+                history=history,
+                interrupt_id=interrupt_id,
+                decision=decision,
+                on_event=on_event,
+            )
+        except Exception as error:
+            self.prompts.failed(question.id, type(error).__name__)
+            raise
+        calls = self.prompts.take(question.id)
+        return replace(outcome, prompts=calls, cost=self.prompts.cost(calls), variant=variant)
+
+    async def variant(self, question: Question) -> str:
+        """The variant that answers this question, where it is not resumed; "" for the settings."""
+        return SETTINGS if self.trials is None else await self.trials.of(question)
+
+    async def _drafted_by(self, question_id: str) -> str:
+        return SETTINGS if self.trials is None else await self.trials.drafted_by(question_id)
 
     async def recall(self, conversation_id: str) -> tuple[list[Turn], str]:
         return await recall(self.saver(), conversation_id)
 
     async def remember(self, conversation_id: str, turn: Turn) -> None:
-        await remember(self.saver(), conversation_id, turn, self.deps)
+        deps = self.variants.get(await self._drafted_by(turn.question_id), self.deps)
+        await remember(self.saver(), conversation_id, turn, deps)
 
     async def forget(self, conversation_id: str, question_id: str) -> None:
         await forget(self.saver(), conversation_id, question_id)

@@ -7,6 +7,7 @@ import structlog
 
 from bot.admin import Admin
 from bot.ask import Asking
+from bot.canary import Trying
 from bot.cards import Cards
 from bot.correcting import Correcting
 from bot.deliver import Crowded
@@ -149,6 +150,13 @@ def register_upkeep(queue: Queue, upkeep: Upkeep) -> None:
         await upkeep.prune()
 
     queue.periodic("prune", prune, cron="17 * * * *")
+
+
+def register_canary(queue: Queue, trying: Trying) -> None:
+    async def canary() -> None:
+        await trying.tend()
+
+    queue.periodic("canary", canary, cron="* * * * *")
 
 
 async def _quietly_gone(work: Awaitable[object], **what: object) -> None:

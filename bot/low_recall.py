@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bot.findings import Finding
+from rag_graph.contracts import Limits
 from store.passages import Passage, SearchResult
 from store.words import query_lexemes
 
 if TYPE_CHECKING:
     from bot.app import App
 
-__all__ = ["Asked", "examine_question"]
+__all__ = ["DEEP", "Asked", "examine_question", "line"]
 
 DEEP = 50  # as far as the legs themselves look
 NEAR = 0.5  # a cosine below this is another subject, for every model
@@ -41,6 +42,11 @@ async def examine_question(app: "App", asked: Asked) -> list[Finding]:
         await report.whole(wanted or list(found.passages[:1])),
         report.sure(found),
     ]
+
+
+def line(limits: Limits, *, calibrated: bool) -> float:
+    """The confidence below which the bot says that it does not know."""
+    return limits.abstain_below if calibrated else min(limits.abstain_below, limits.uncalibrated_below)
 
 
 class _Report:
@@ -123,13 +129,10 @@ class _Report:
         return set(query_lexemes(" ".join((passage.title, *passage.heading_path, passage.text))))
 
     def sure(self, found: SearchResult) -> Finding:
-        limits = self._app.graphs.deps.limits
-        line = (
-            limits.abstain_below if found.calibrated else min(limits.abstain_below, limits.uncalibrated_below)
-        )
-        key = "ok" if found.confidence >= line else "low"
+        below = line(self._app.graphs.deps.limits, calibrated=found.calibrated)
+        key = "ok" if found.confidence >= below else "low"
         return self._finding(
-            "sure", key == "ok", key, confidence=f"{found.confidence:.2f}", line=f"{line:.2f}"
+            "sure", key == "ok", key, confidence=f"{found.confidence:.2f}", line=f"{below:.2f}"
         )
 
     def _finding(self, step: str, ok: bool, key: str, **values: object) -> Finding:

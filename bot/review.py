@@ -193,9 +193,10 @@ class Reviewing:
         review = await self._store.reviews.get(review_id)
         if review.resumed or review.decision is None:
             return
+        self._asking.telemetry.name(question=review.question_id)
         if of_verified(review) is not None or review.sent:
             await (self._sampling if review.sent else self._verifying).decided(review)
-            await self._store.reviews.mark_resumed(review.id)
+            await self._resumed(review)
             return
         started = time.perf_counter()
         row = await self._store.conversations.question(review.question_id)
@@ -211,7 +212,11 @@ class Reviewing:
                 # The thread that waited is gone, and nothing else will ever answer this question.
                 await self._asking.fail(row.id, row.id[:8])
             await self._asking.settle(row, outcome, {"resume": (time.perf_counter() - started) * 1_000})
+        await self._resumed(review)
+
+    async def _resumed(self, review: ReviewRow) -> None:
         await self._store.reviews.mark_resumed(review.id)
+        self._asking.telemetry.reviewed(review.state)
 
     async def give_up(self, review_id: int) -> None:
         """The job `resume` was tried to its last attempt: the asker is told."""

@@ -4,6 +4,7 @@ The environment and `signoff.toml` are read here and nowhere else. What is wrong
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
@@ -30,6 +32,7 @@ os.environ["LANGCHAIN_TRACING_V2"] = "false"
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 
 from bot.hours import Hours
+from bot.variants import faults as variant_faults
 from rag_graph.policy import Rules, RulesInvalid
 from store.dictionary import Dictionary
 
@@ -73,6 +76,20 @@ class Role(_Frozen):
     model: str | None = None
 
 
+class Price(_Frozen):
+    """Of a million tokens."""
+
+    prompt: Annotated[float, Field(ge=0)]
+    completion: Annotated[float, Field(ge=0)]
+
+
+class Prices(_Frozen):
+    """What models cost, by their names at the endpoint. A run that asked one without a price has no cost."""
+
+    currency: Annotated[str, Field(max_length=12)] = ""  # a word: USD, CNY, 元
+    models: dict[str, Price] = Field(default_factory=dict)
+
+
 class Model(_Frozen):
     """The language model beyond its endpoint, which the environment names."""
 
@@ -81,10 +98,14 @@ class Model(_Frozen):
     # For all model and tool calls of one question, retries included; what is not written then is quoted.
     question_seconds: Annotated[float, Field(ge=1, le=3_600)] = 60
     text: Literal["full", "redacted", "none"] = "redacted"  # of prompts, as they are kept with each run
+    prices: Prices = Prices()
     draft: Role = Role()
     rewrite: Role = Role()
     assess: Role = Role()
     summarise: Role = Role()
+    prompts: str | None = (
+        None  # a folder beside signoff.toml; its files replace shipped prompts of the same name
+    )
 
 
 class Search(_Frozen):
@@ -181,11 +202,46 @@ class Limits(_Frozen):
     away_minutes: Annotated[float, Field(gt=0)] = 10  # a message that comes this late is not answered unasked
 
 
+# It is put into messages as it stands: nothing that Slack or Feishu would read as the end of a link.
+ADDRESS = re.compile(r"https?://[\w.~:-]+(?:/[\w.~%/-]*)?", re.ASCII)
+
+
 class Operations(_Frozen):
     """Where those who run Signoff read what nobody else can be told: slack:C…, feishu:oc_…; else in the review
     channels, else in the log and `signoff doctor` alone."""
 
     alerts: tuple[str, ...] = ()
+    # Where the console is reached, for the link from a message to its run: https://signoff.corp.example; "": no link.
+    address: str = ""
+
+    @field_validator("address")
+    @classmethod
+    def _reachable(cls, value: str) -> str:
+        if value and not ADDRESS.fullmatch(value):
+            raise ValueError("must be an address such as https://signoff.corp.example")
+        return value.rstrip("/")
+
+
+class Variant(_Frozen):
+    """What differs from [model] and [search] while a variant is tried; bot/variants.py checks it against those."""
+
+    model: dict[str, Any] = Field(default_factory=dict)
+    search: dict[str, Any] = Field(default_factory=dict)
+
+
+class Canary(_Frozen):
+    """How a variant comes to all conversations (rag_graph/canary.py)."""
+
+    steps: tuple[Annotated[int, Field(ge=1, le=100)], ...] = (5, 20, 100)  # percentages
+    days: Annotated[float, Field(ge=0)] = 7  # that each takes at least
+    questions: Annotated[int, Field(ge=0)] = 100  # of the variant's, that each takes at least
+    advance: bool = False  # by itself, once both are there
+
+    @model_validator(mode="after")
+    def _rising(self) -> "Canary":
+        if list(self.steps) != sorted(set(self.steps)) or self.steps[-1:] != (100,):
+            raise ValueError("steps must rise and end with 100")
+        return self
 
 
 class Slack(_Frozen):
@@ -242,6 +298,7 @@ class Feishu(_Frozen):
 class Settings(_Frozen):
     """What the composition root is given."""
 
+    _environment: frozenset[str] = PrivateAttr(default=frozenset())
     home: Path
     config: Path
     database_url: SecretStr | None = None
@@ -260,11 +317,18 @@ class Settings(_Frozen):
     retention: Retention = Retention()
     limits: Limits = Limits()
     operations: Operations = Operations()
+    canary: Canary = Canary()
+    variants: dict[str, Variant] = Field(default_factory=dict)
     slack: Slack | None = None
     feishu: Feishu | None = None
     audiences: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # collection → principals
     # collection → how its documents are cut; guessed for each document where none is set
     profiles: dict[str, Literal["structured", "messages", "faq"]] = Field(default_factory=dict)
+
+    @property
+    def environment(self) -> frozenset[str]:
+        """The fields that the environment gave, dotted: "llm.model". What else is set stands in signoff.toml."""
+        return self._environment
 
     @property
     def rules(self) -> Rules:
@@ -279,6 +343,27 @@ class Settings(_Frozen):
     def direct(self, url: str) -> str:
         """Where the server behind `url` is reached without PgBouncer."""
         return self.database_direct_url.get_secret_value() if self.database_direct_url else url
+
+
+# What the environment may say, and the field that it sets.
+VARIABLES: Mapping[str, str] = {
+    "SIGNOFF_HOME": "home",
+    "SIGNOFF_CONFIG": "config",
+    **{f"SIGNOFF_{name.upper()}": name for name in ("database_url", "database_direct_url", "console_token")},
+    **{
+        f"SIGNOFF_{name.upper()}_{key.upper()}": f"{name}.{key}"
+        for name in ("llm", "embedding", "rerank")
+        for key in ("base_url", "api_key", "model")
+    },
+    **{
+        f"SLACK_{key.upper()}": f"slack.{key}"
+        for key in ("bot_token", "app_token", "signing_secret", "api_url")
+    },
+    **{
+        f"FEISHU_{key.upper()}": f"feishu.{key}"
+        for key in ("app_id", "app_secret", "domain", "encrypt_key", "verification_token")
+    },
+}
 
 
 def default_home() -> Path:
@@ -307,7 +392,9 @@ def load_settings(
     values |= _feishu(env, values.pop("feishu", {}), faults)
     try:
         settings = Settings(home=root, config=config, **values)
+        settings._environment = frozenset(field for name, field in VARIABLES.items() if env.get(name))
         _ = settings.rules
+        faults += variant_faults(settings)
     except ValidationError as error:
         # The values themselves stay out of the message: one of them may be a secret.
         faults += [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]

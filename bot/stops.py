@@ -1,13 +1,13 @@
 """Cutting short what nobody waits for any more, in whichever process it runs."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
 
-from store.changes import LISTENING, Changes
+from store.changes import LISTENING, Change, Changes
 from store.conversations import Conversations
 from store.errors import DatabaseUnavailable
 
@@ -34,6 +34,8 @@ class Stops:
         self._conversations = conversations
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._listening: asyncio.Task[None] | None = None
+        # Who else is told every change: one session for listening is enough for a process.
+        self.also: list[Callable[[Change], None]] = []
 
     async def guard(self, question_id: str, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`. Raises `Stopped` when its question was taken back meanwhile."""
@@ -60,6 +62,8 @@ class Stops:
 
     async def _listen(self) -> None:
         async for change in self._changes.listen():
+            for tell in self.also:
+                tell(change)
             if change.topic == LISTENING:
                 await self._look()  # what was said before anybody listened
             elif change.topic.startswith(TOPIC):

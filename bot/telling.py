@@ -43,9 +43,18 @@ class Setting:
     private: bool = False
     share_to: str = ""  # the channel that a private answer may be shared to
     names: Mapping[str, str] = field(default_factory=dict)
+    console: str = ""  # where the console is reached; "": no message leads there
 
     def name(self, principal: str) -> str:
         return self.names.get(principal) or principal.partition(":")[2] or principal
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The one kind of link that a message of ours carries besides those to threads of its platform."""
+
+    text: str
+    href: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,21 @@ class Line:
 
     text: str
     moment: str = ""
+
+
+# Kinds of replies that lead to the run that made them, and what the id in such a link looks like.
+TRACED = ("answer", "declined", "failed", "card")
+IDENTITY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def run_link(reply: Reply, setting: Setting) -> Link | None:
+    """From a message to its question's run, for those who run Signoff; None where nobody said where that is. Made of
+    the settings' address and our own id alone (invariant 8)."""
+    question = setting.question_id or str(reply.meta.get("question_id") or "")
+    if not setting.console or reply.kind not in TRACED or not IDENTITY.fullmatch(question):
+        return None
+    text = setting.words(reply.language, "chat.run", reference=question[:8])
+    return Link(text, f"{setting.console}/console/runs/{question}")
 
 
 # --- sentences

@@ -59,6 +59,7 @@ class Outcome:
     verified: Mapping[str, Any] = field(default_factory=dict)
     searched: tuple[str, ...] = ()
     retrieved: tuple[int, ...] = ()
+    scores: tuple[Mapping[str, Any], ...] = ()  # rows for `runs.scores`
     confidence: float = 0.0
     calibrated: bool = False
     degraded: tuple[str, ...] = ()
@@ -68,6 +69,8 @@ class Outcome:
     prompts: tuple[
         Mapping[str, Any], ...
     ] = ()  # what the model was asked in this run, as far as that is kept
+    cost: float | None = None  # of those calls; None where a price is not known
+    variant: str = ""  # that answered; "": the settings
 
 
 async def advance(  # noqa: PLR0913 - one door for starting, continuing and resuming; all but four by name
@@ -190,6 +193,7 @@ def _outcome(snapshot: StateSnapshot, timings: Mapping[str, float] | None = None
         verified=notes.get("verified", {}),
         searched=tuple(notes.get("queries", ())),
         retrieved=tuple(doc["id"] for doc in values.get("retrieved_docs", ())),
+        scores=tuple(_score(doc, notes) for doc in values.get("retrieved_docs", ())),
         confidence=notes.get("confidence", 0.0),
         calibrated=notes.get("calibrated", False),
         degraded=tuple(notes.get("degraded", ())),
@@ -197,6 +201,18 @@ def _outcome(snapshot: StateSnapshot, timings: Mapping[str, float] | None = None
         tokens=notes.get("tokens", {}),
         timings={**notes.get("timings", {}), **(timings or {})},
     )
+
+
+def _score(doc: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
+    """A retrieved passage for `runs.scores`. One that an earlier version put into a checkpoint has no ranks."""
+    places = {name: doc[name] for name in ("vector", "keyword", "reranked") if name in doc}
+    return {
+        "id": doc["id"],
+        "document": doc["document_id"],
+        "score": doc["score"],
+        "read": doc["id"] in notes.get("kept", ()),
+        **places,
+    }
 
 
 _STATUS: Final[Mapping[str, Status]] = {"declined": "declined", "clarify": "clarified"}

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -16,7 +16,7 @@ from rag_graph.contracts import ModelUnavailable
 from rag_graph.deadline import left
 from rag_graph.streaming import Telling
 
-__all__ = ["ROLES", "Chat", "ModelSettings", "Role", "RoleSettings"]
+__all__ = ["ROLES", "Called", "Chat", "ModelSettings", "Role", "RoleSettings"]
 
 Role = Literal["draft", "rewrite", "assess", "summarise"]
 
@@ -65,6 +65,18 @@ class ModelSettings:
         return self.roles[role].model or self.model
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What one message of a model took, retries and the model behind it included: `seconds`, and tokens as the endpoint
+    counts them (0 where it does not). `failed` is why none came, "" where one did."""
+
+    role: Role
+    seconds: float
+    prompt: int = 0
+    completion: int = 0
+    failed: str = ""
+
+
 class _Failed(Exception):
     """One attempt brought no usable answer. `again` says whether another may; `after` how long to wait first."""
 
@@ -82,12 +94,14 @@ class Chat:
     vocabulary at run time.
     """
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, told: Callable[[Called], None] | None = None) -> None:
+        """`told` hears of every message that was asked for."""
         # Imported here: 0.8 s of the start-up, which a service without a model does not need to wait for.
         import openai
         from langchain_openai import ChatOpenAI
 
         self._settings = settings
+        self._told = told or (lambda call: None)
         self._openai = openai
         self._http = openai.DefaultAsyncHttpxClient()
 
@@ -127,6 +141,24 @@ class Chat:
         What prepares a draft takes at most half of the time that the question has left, and a model with another one
         behind it half of that.
         """
+        began = time.monotonic()
+        try:
+            answer = await self._ask(role, messages, tools, telling)
+        except ModelUnavailable as error:
+            self._told(Called(role, time.monotonic() - began, failed=str(error)))
+            raise
+        used = answer.usage_metadata
+        counted = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
+        self._told(Called(role, time.monotonic() - began, *counted))
+        return answer
+
+    async def _ask(
+        self,
+        role: Role,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        telling: Telling | None,
+    ) -> AIMessageChunk:
         seconds = left() if role == "draft" else left() / 2
         until = time.monotonic() + seconds
         spare = self._spare.get(role)

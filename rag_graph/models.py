@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
 
 from rag_graph import condensing, extractive, prompts
-from rag_graph.chat import ROLES, Chat, ModelSettings, Role, RoleSettings
+from rag_graph.chat import ROLES, Called, Chat, ModelSettings, Role, RoleSettings
 from rag_graph.context import Budget, Context, build_context, conversation
 from rag_graph.contracts import (
     Material,
@@ -44,37 +44,72 @@ class ModelWriter:
         *,
         estimates: Estimates | None = None,
         hear: Callable[[str, Asked], None] | None = None,
+        told: Callable[[Called], None] | None = None,
+        texts: Mapping[str, str] = prompts.SHIPPED,
     ) -> None:
-        """`hear` is told each call with the id of the question it was made for."""
+        """`hear` is told each call with the id of the question it was made for, `told` what each one took; `texts` are
+        prompts that replace the shipped ones (`prompts.read`)."""
         self._settings = settings
-        self._chat = Chat(settings)
+        self._chat = Chat(settings, told)
         self._hear = hear
+        self._texts = texts
         self.estimates = estimates or Estimates()
 
     async def close(self) -> None:
         await self._chat.close()
 
+    def _render(self, name: str, language: str, **values: str) -> str:
+        with prompts.replaced(self._texts):
+            return prompts.render(name, language, **values)
+
     def _budget(self, role: Role) -> Budget:
         return Budget.for_window(self._settings.window, self.estimates.factor(self._settings.named(role)))
 
-    def _count(
-        self, question: Question, role: Role, messages: Sequence[BaseMessage], answer: AIMessageChunk
-    ) -> None:
-        """Learn from the endpoint's count, and tell what was asked."""
-        told = tuple({"role": _ROLES[message.type], "content": str(message.content)} for message in messages)
+    def _count(self, question: Question, call: "_Call") -> None:
+        """Learn from the endpoint's count, and tell what was asked. A call with tools is not learnt from: its count
+        holds their descriptions, which are no message."""
+        told = tuple(
+            {"role": _ROLES[message.type], "content": str(message.content)} for message in call.messages
+        )
         estimated = sum(estimate_tokens(message["content"]) for message in told)
-        counted = answer.usage_metadata["input_tokens"] if answer.usage_metadata else 0
-        model = self._settings.named(role)
-        self.estimates.learn(model, estimated, counted)
+        used = call.answer.usage_metadata
+        counted = used["input_tokens"] if used else 0
+        model = self._answered(call)
+        if call.role != "assess":
+            self.estimates.learn(model, estimated, counted)
         if self._hear is not None:
-            self._hear(question.id, Asked(role, model, told, estimated, counted, question.text))
+            asked = Asked(
+                call.role,
+                model,
+                told,
+                estimated,
+                counted,
+                question.text,
+                {name: tokens for name, tokens in call.parts.items() if name != "limit"},
+                call.trimmed,
+                used["output_tokens"] if used else estimate_tokens(str(call.answer.text)),
+            )
+            self._hear(question.id, asked)
+
+    def _answered(self, call: "_Call") -> str:
+        """The model that answered: the role's own, or the one asked when it had given up."""
+        spare = self._settings.fallback
+        named = call.answer.response_metadata.get("model_name")
+        return spare if spare and named == spare else self._settings.named(call.role)
+
+    def _parts(self, role: Role, prompt: str, **known: str) -> dict[str, int]:
+        """Tokens by part of a prompt in one piece: what is `known` of it, and our own words around that."""
+        budget = self._budget(role)
+        parts = {name: budget.cost(text) for name, text in known.items()}
+        total = budget.cost(prompt)
+        return {"system": max(total - sum(parts.values()), 0), **parts, "total": total}
 
     async def rewrite(
         self, question: Question, turns: Sequence[Turn], summary: str, strategy: str
     ) -> Written | None:
         """One line to search with; `carry_over` reads the conversation, the other strategies the question."""
         if strategy == CARRY_OVER:
-            prompt = prompts.render(
+            prompt = self._render(
                 "rewrite",
                 question.language,
                 question=question.text,
@@ -82,19 +117,23 @@ class ModelWriter:
                 history=conversation(turns),
             )
         else:
-            prompt = prompts.render(strategy, question.language, question=question.text)
+            prompt = self._render(strategy, question.language, question=question.text)
         messages = [HumanMessage(prompt)]
         answer = await self._chat.ask("rewrite", messages)
-        self._count(question, "rewrite", messages, answer)
+        told = f"{summary}\n{conversation(turns)}" if strategy == CARRY_OVER else ""
+        parts = self._parts("rewrite", prompt, history=told, question=question.text)
+        self._count(question, _Call("rewrite", messages, answer, parts))
         return _written(answer, first_line=True)
 
     async def assess(self, question: Question, material: Material, tools: "Registry") -> Written:
         """The tool calls it wants; any text beside them is ignored."""
         made = self._context(question, (), "", material, "assess")
-        answer = await self._chat.ask("assess", _messages(made), tools.schemas())
-        return _written(
-            answer, made.report
-        )  # not learnt from: its count holds the tools, which are no message
+        schemas = tools.schemas()
+        answer = await self._chat.ask("assess", _messages(made), schemas)
+        offered = self._budget("assess").cost(json.dumps(schemas, ensure_ascii=False))
+        parts = {**made.report, "offered": offered, "total": made.report["total"] + offered}
+        self._count(question, _Call("assess", _messages(made), answer, parts, made.trimmed))
+        return _written(answer, made.report)
 
     async def draft(
         self,
@@ -111,18 +150,25 @@ class ModelWriter:
         messages = _messages(made)
         telling = Telling(on_sentence, len(material.passages))
         answer = await self._chat.ask("draft", messages, telling=telling)
-        self._count(question, "draft", messages, answer)
+        self._count(question, _Call("draft", messages, answer, made.report, made.trimmed))
         return _written(answer, made.report)
 
     async def _condensed(self, question: Question, material: Material) -> Material | None:
         """`material` with a summary of the section that does not fit; None where the model gives none that helps: what
         was cut by sentences has to do then."""
-        messages = [HumanMessage(condensing.request(question, material, self._budget("summarise")))]
+        with prompts.replaced(self._texts):
+            prompt = condensing.request(question, material, self._budget("summarise"))
+            frame = prompts.render("condense", question.language, question="", documents="")
+        messages = [HumanMessage(prompt)]
         try:
             answer = await self._chat.ask("summarise", messages)
         except ModelUnavailable:
             return None
-        self._count(question, "summarise", messages, answer)
+        budget = self._budget("summarise")
+        documents = budget.cost(prompt) - budget.cost(frame) - budget.cost(question.text)
+        parts = self._parts("summarise", prompt, question=question.text)
+        parts |= {"documents": max(documents, 0), "system": budget.cost(frame)}
+        self._count(question, _Call("summarise", messages, answer, parts))
         made = condensing.condensed(str(answer.text), material, self._budget("draft"))
         return None if made is None else replace(material, condensed=made)
 
@@ -135,7 +181,7 @@ class ModelWriter:
         return str(told.text).strip().upper().startswith("RIGHT")
 
     async def summarise(self, summary: str, turns: Sequence[Turn], language: str) -> str:
-        prompt = prompts.render("summarise", language, summary=summary, history=conversation(turns))
+        prompt = self._render("summarise", language, summary=summary, history=conversation(turns))
         answer = await self._chat.ask("summarise", [HumanMessage(prompt)])
         return clean(str(answer.text)).strip()[:SUMMARY_CHARACTERS]
 
@@ -144,9 +190,21 @@ class ModelWriter:
     ) -> Context:
         try:
             budget = self._budget("assess" if prompt == "assess" else "draft")
-            return build_context(question, turns, summary, material, budget, prompt)
+            with prompts.replaced(self._texts):
+                return build_context(question, turns, summary, material, budget, prompt)
         except ValueError as error:
             raise ModelUnavailable(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call that was answered. `parts` are tokens of its prompt by part."""
+
+    role: Role
+    messages: Sequence[BaseMessage]
+    answer: AIMessageChunk
+    parts: Mapping[str, int]
+    trimmed: tuple[str, ...] = ()
 
 
 def _messages(made: Context) -> list[BaseMessage]:

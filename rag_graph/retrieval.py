@@ -13,6 +13,7 @@ from rag_graph.state import EXTRACT, MENTION, QuestionState, question_of, turns_
 from rag_graph.terms import content
 from rag_graph.tools.contract import ToolRun
 from rag_graph.tools.offering import offered
+from rag_graph.tools.router import CATALOGUE
 
 __all__ = ["assess", "entry", "next_strategy", "results", "rewritten", "search", "spent", "tool_row", "weigh"]
 
@@ -133,6 +134,8 @@ def weigh(state: QuestionState, deps: Deps) -> str:
         return "enough" if kept else "nothing"
     if not kept and any(not row["error"] for row in results(state)):
         return "enough"  # what day it is, which documents there are: a tool's answer needs no passage
+    if _listed(state, deps):
+        return "enough"
     retry, abstain = limits.retry_below, limits.abstain_below
     if not notes.get("calibrated"):
         retry, abstain = min(retry, limits.uncalibrated_below), min(abstain, limits.uncalibrated_below)
@@ -141,6 +144,13 @@ def weigh(state: QuestionState, deps: Deps) -> str:
     if state["iteration"] < _limit(deps) and next_strategy(state, deps):
         return "weak"
     return "enough" if kept and confidence >= abstain else "nothing"
+
+
+def _listed(state: QuestionState, deps: Deps) -> bool:
+    """Did a tool tell which documents there are? That is the answer, however weakly their passages match the question:
+    by those, five of five Chinese questions for the list were declined with the list at hand."""
+    listing = {tool.name for tool in deps.tools.tools if tool.group == CATALOGUE}
+    return any(row["name"] in listing and not row["error"] for row in results(state))
 
 
 async def assess(state: QuestionState, deps: Deps, question: Question) -> tuple[Written, tuple[str, ...]]:
@@ -172,13 +182,19 @@ def results(state: QuestionState) -> tuple[Mapping[str, Any], ...]:
 
 
 def entry(passage: Passage, characters: int = EXTRACT) -> dict[str, Any]:
-    """What the state keeps of a passage."""
+    """What the state keeps of a passage; of its places only those that it has."""
+    places = {
+        "vector": passage.vector_rank,
+        "keyword": passage.keyword_rank,
+        "reranked": None if passage.reranked is None else round(passage.reranked, 4),
+    }
     return {
         "id": passage.id,
         "document_id": passage.document_id,
         "title": passage.title,
         "score": round(passage.score, 4),
         "extract": passage.text[:characters],
+        **{name: place for name, place in places.items() if place is not None},
     }
 
 

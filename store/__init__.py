@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from store.arrivals import Arrivals
+from store.canaries import Canaries
 from store.changes import Changes
 from store.conversations import Conversations
 from store.database import Database, migrate
@@ -19,13 +20,16 @@ from store.insight import Insight
 from store.kept import Kept
 from store.pages import Pages
 from store.people import People
+from store.quality import Quality
 from store.queue import Queue, Timing, build_queue
 from store.reranking import Reranker
 from store.review_history import ReviewHistory
 from store.reviews import Reviews
 from store.runs import Runs
 from store.search import Searcher, SearchSettings
+from store.standing import Standings
 from store.switches import Switches
+from store.tracing import Tracing
 from store.verified import Verified
 
 __all__ = [
@@ -51,6 +55,7 @@ class Store:
     reviews: Reviews
     deliveries: Deliveries
     runs: Runs
+    tracing: Tracing
     people: People
     erasure: Erasure
     documents: Documents
@@ -63,6 +68,9 @@ class Store:
     insight: Insight
     verified: Verified
     history: ReviewHistory
+    quality: Quality
+    standings: Standings
+    canaries: Canaries
 
 
 @asynccontextmanager
@@ -100,6 +108,7 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
             reviews=Reviews(engine, queue),
             deliveries=Deliveries(engine),
             runs=Runs(engine),
+            tracing=Tracing(engine),
             people=People(engine),
             erasure=Erasure(engine),
             documents=Documents(engine, embedder, queue, dictionary or Dictionary()),
@@ -112,4 +121,7 @@ async def open_store(  # noqa: PLR0913 - what a process chooses, all but two by 
             insight=Insight(engine),
             verified=Verified(engine, queue, embedder, searcher),
             history=ReviewHistory(engine),
+            quality=Quality(engine),
+            standings=Standings(engine),
+            canaries=Canaries(engine),
         )

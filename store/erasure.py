@@ -19,6 +19,7 @@ from store.database import transaction
 from store.people import tidy
 from store.reviews import withdraw_pending
 from store.schema import (
+    canaries,
     conversations,
     feedback,
     gap_owners,
@@ -92,6 +93,13 @@ UPDATE reviews SET approved_by =
     """
 UPDATE review_events SET detail = jsonb_set(detail, '{to}', to_jsonb(CAST(:alias AS text)))
  WHERE detail ->> 'to' = ANY (:names)
+""",
+    """
+UPDATE canaries SET steps =
+       (SELECT jsonb_agg(CASE WHEN step ->> 'by' = ANY (:names)
+                              THEN jsonb_set(step, '{by}', to_jsonb(CAST(:alias AS text))) ELSE step END ORDER BY place)
+          FROM jsonb_array_elements(steps) WITH ORDINALITY AS had(step, place))
+ WHERE EXISTS (SELECT FROM jsonb_array_elements(steps) AS step WHERE step ->> 'by' = ANY (:names))
 """,
 )
 # The audit is append-only but for this (store/schema.py).
@@ -235,6 +243,7 @@ async def _rename(connection: AsyncConnection, names: list[str], alias: str) -> 
         switches.c.set_by,
         gap_owners.c.owner,
         gap_owners.c.owned_by,
+        canaries.c.started_by,
     ):
         await connection.execute(update(column.table).where(column.in_(names)).values({column.name: alias}))
     for statement in RENAME:

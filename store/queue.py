@@ -6,11 +6,12 @@ was killed, or was taken for dead – so that effects hide behind a row of their
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import procrastinate
+import structlog
 from procrastinate import exceptions
 from procrastinate.retry import BaseRetryStrategy
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -85,8 +86,15 @@ def build_queue(conninfo: str, timing: Timing | None = None, direct: str | None 
 class Queue:
     """Jobs by name. Names and functions meet in `task`, which the process that works calls at start."""
 
-    def __init__(self, app: QueueApp) -> None:
+    def __init__(
+        self,
+        app: QueueApp,
+        about: Callable[..., AbstractContextManager[Any]] = structlog.contextvars.bound_contextvars,
+    ) -> None:
+        """`about` is entered around each job with the ids that it was deferred with: every line that it logs says which
+        question, review or document it is about."""
         self.app = app
+        self._about = about
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator["Queue"]:
@@ -122,13 +130,14 @@ class Queue:
             if failures >= retry.attempts + CRASHES:
                 await _give_up(exhausted, args)
                 raise RuntimeError(f"job {context.job.id} ({name}) never came to its end in {failures} tries")
-            try:
-                await function(**args)
-            except Exception as error:
-                # Outages also as the checkpointer raises them, which knows nothing of our errors.
-                if not is_outage(error) and retry.over(error, failures + 1):
-                    await _give_up(exhausted, args)
-                raise
+            with self._about(**_ids(args)):
+                try:
+                    await function(**args)
+                except Exception as error:
+                    # Outages also as the checkpointer raises them, which knows nothing of our errors.
+                    if not is_outage(error) and retry.over(error, failures + 1):
+                        await _give_up(exhausted, args)
+                    raise
 
         self.app.task(name=name, retry=_Strategy(retry), pass_context=True, queue=ANSWERS)(run)
 
@@ -209,6 +218,11 @@ def _queue_errors() -> Iterator[None]:
         if error.__cause__ is not None and is_outage(error.__cause__):
             raise DatabaseUnavailable from error
         raise
+
+
+def _ids(args: Mapping[str, Any]) -> dict[str, Any]:
+    """question_id → question, as our lines call it. A job may carry words; those are not for the log."""
+    return {name.removesuffix("_id"): value for name, value in args.items() if name.endswith("_id")}
 
 
 async def _give_up(exhausted: Callable[..., Awaitable[None]] | None, args: Mapping[str, Any]) -> None:

@@ -1,7 +1,6 @@
 """Signed-off answers that serve the same question again, while everything they cite is what readers see."""
 
 import builtins
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,10 +15,10 @@ from store.database import single, transaction
 from store.embedding import Embedder
 from store.errors import NotFound
 from store.likeness import likeness
+from store.nearest import PROPOSED, READABLE, Nearest
 from store.outdating import audiences_changed
 from store.publication import literal
 from store.queue import Queue
-from store.recent import Recent
 from store.search import Searcher
 from store.spaces import LANGUAGES
 from store.text import clean, language
@@ -29,46 +28,16 @@ __all__ = ["ChunkNow", "NewVerified", "Source", "Verified", "VerifiedRow"]
 _documents, _chunks = schema.documents, schema.chunks
 _verified, _sources, _uses = schema.verified, schema.verified_sources, schema.verified_uses
 
-PROPOSED = 5  # of each language, for the rule that decides
-EXACT = 5_000  # so many are compared one by one; of more the index finds the nearest
 BATCH = 32
-REMEMBERED, REMEMBERED_SECONDS = 2_000, 3_600  # readers
 COLUMNS = (
     "id", "question_id", "question", "language", "answer", "signed_for", "audience", "state", "reason",
     "signed_by", "how", "signed_at", "ended_by", "ended_at",
 )  # fmt: skip
 
-READABLE = "v.state = 'active' AND v.audience && CAST(:principals AS text[]) AND v.signed_at > :since"
 # S608: what is put together are constants of this file.
 BY_WORDING = text(f"""
 SELECT v.id FROM verified AS v WHERE v.wording = :wording AND {READABLE} ORDER BY v.signed_at DESC LIMIT {PROPOSED}
 """)  # noqa: S608
-# Custom plans and an iterative scan, as in store/legs.py. Left to itself Postgres sorts all that a reader of 10 % may
-# have, and the scan of a language in which they have nothing goes through 20,000 rows: 123 ms among 100,000, either.
-PREPARE = text("""
-SELECT set_config('plan_cache_mode', 'force_custom_plan', true),
-       set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.ef_search', '100', true), set_config('hnsw.max_scan_tuples', '4000', true),
-       set_config('enable_bitmapscan', :bitmaps, true), set_config('enable_sort', :bitmaps, true),
-       (SELECT id FROM spaces WHERE state = 'active' AND model = :model AND dimension = :dimension) AS space
-""")
-# Every row that the reader may have, compared, in one pass over them: for a reader of 1,000 counting them first and
-# then looking for each language by itself took 12.9 ms, this 4. One row more than that says that there are more.
-COMPARED = """
-WITH readable AS MATERIALIZED (
-  SELECT v.id, v.language, v.vector::halfvec({dimension}) <=> CAST(:vector AS halfvec({dimension})) AS distance
-    FROM verified AS v WHERE v.space_id = {space} AND {readable} LIMIT {most} + 1
-), nearest AS ({legs})
-SELECT n.id, 1 - n.distance AS similarity, (SELECT count(*) FROM readable) AS reach FROM nearest AS n
-"""
-COMPARED_LEG = "(SELECT id, distance FROM readable WHERE {language} ORDER BY distance LIMIT {limit})"
-# The nearest of one language by its index, which is over the casts to the space's dimension.
-LEG = """
-(SELECT v.id, 1 - (v.vector::halfvec({dimension}) <=> CAST(:vector AS halfvec({dimension}))) AS similarity
-   FROM verified AS v
-  WHERE v.space_id = {space} AND v.{language} AND {readable}
-  ORDER BY v.vector::halfvec({dimension}) <=> CAST(:vector AS halfvec({dimension})) LIMIT {limit})
-"""
 SOURCES_NOW = text("""
 SELECT s.document_id, s.content_hash, c.id, c.heading_path, c.text, d.title
   FROM unnest(CAST(:documents AS bigint[]), CAST(:hashes AS text[])) AS s(document_id, content_hash)
@@ -159,8 +128,7 @@ class Verified:
         self._queue = queue
         self._embedder = embedder
         self._searcher = searcher
-        # Readers who may have more than `EXACT`, for an hour: their look-ups need not find that out again.
-        self._many: Recent[tuple[frozenset[str], int], bool] = Recent(REMEMBERED)
+        self._nearest = Nearest(embedder)
 
     # --- signing
 
@@ -284,7 +252,7 @@ class Verified:
         if vector is None:
             return []
         async with transaction(self._engine) as connection:
-            cosines = await self._cosines(connection, vector, parameters)
+            cosines = await self._nearest.cosines(connection, vector, parameters)
             found = await _rows(connection, cosines)
         chinese, model = language(question) == "zh", self._embedder.model
         sure = [
@@ -292,27 +260,6 @@ class Verified:
             for row in found
         ]
         return sorted(sure, key=lambda row: -(row.sure or 0.0))
-
-    async def _cosines(
-        self, connection: AsyncConnection, vector: Sequence[float], parameters: Mapping[str, Any]
-    ) -> Mapping[int, float]:
-        """The nearest of each language, by id."""
-        dimension = self._embedder.dimension
-        reader = frozenset(parameters["principals"]), int(time.time() / REMEMBERED_SECONDS)
-        many = self._many.get(reader) is not None
-        setting = {"model": self._embedder.model, "dimension": dimension, "bitmaps": "off" if many else "on"}
-        space = (await connection.execute(PREPARE, setting)).one().space
-        if space is None:
-            return {}
-        given = {**parameters, "vector": "[" + ",".join(f"{value:.7g}" for value in vector) + "]"}
-        if many:
-            near = await connection.execute(text(_by_index(space, dimension)), given)
-            return {row.id: row.similarity for row in near}
-        rows = (await connection.execute(text(_compared(space, dimension)), given)).all()
-        if rows and rows[0].reach > EXACT:
-            self._many.put(reader, True)
-            return await self._cosines(connection, vector, parameters)
-        return {row.id: row.similarity for row in rows}
 
     async def standing(self, verified_id: int, principals: Collection[str]) -> Mapping[str, int]:
         """Content hash → id of the chunk that readers see now, for those of its sources that `principals` may read;
@@ -440,17 +387,6 @@ async def create_index(connection: AsyncConnection, space_id: int, dimension: in
                 f"WHERE space_id = {space_id} AND state = 'active' AND {condition}"
             )
         )
-
-
-def _by_index(space: int, dimension: int) -> str:
-    named = {"space": int(space), "dimension": int(dimension), "readable": READABLE, "limit": PROPOSED}
-    return " UNION ALL ".join(LEG.format(language=condition, **named) for condition in LANGUAGES.values())
-
-
-def _compared(space: int, dimension: int) -> str:
-    legs = [COMPARED_LEG.format(language=condition, limit=PROPOSED) for condition in LANGUAGES.values()]
-    named = {"space": int(space), "dimension": int(dimension), "readable": READABLE, "most": EXACT}
-    return COMPARED.format(legs=" UNION ALL ".join(legs), **named)
 
 
 async def _rows(connection: AsyncConnection, found: Mapping[int, float]) -> list[VerifiedRow]:

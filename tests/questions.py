@@ -6,6 +6,7 @@ from typing import Any
 from store import Store
 from store.inbox import NewQuestion
 from store.reviews import NewReview, ReviewRow
+from store.runs import NewRun
 
 CONVERSATION = "web:general:1"
 
@@ -47,3 +48,14 @@ async def held(store: Store, number: int = 1, **changes: Any) -> ReviewRow:
     """A question whose draft waits for a person."""
     await store.inbox.accept(question(number))
     return await store.reviews.open(review(number, **changes))
+
+
+async def asked(store: Store, number: int, variant: str = "wide", **changes: Any) -> None:
+    """A question in a Slack thread of its own and its first run, answered in 100 ms unless a test says otherwise."""
+    channel = changes.pop("channel", "general")
+    conversation = f"slack:{channel}:{number}"
+    await store.inbox.accept(
+        question(number, platform="slack", conversation_id=conversation, channel=channel, thread=str(number))
+    )
+    values: dict[str, Any] = {"outcome": "answered", "timings": {"answer": 100.0}, **changes}
+    await store.runs.record(NewRun(f"q{number}", variant=variant, **values))

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from bot.cli import asking, evaluation, knowledge, people, policy, process, reviews, runs, verified
+from bot.cli import asking, canary, evaluation, knowledge, people, policy, process, reviews, runs, verified
 from bot.cli.session import CommandFailed
 from bot.messages import CannotStart
 from bot.settings import SettingsError
@@ -25,6 +25,7 @@ cli.add_typer(verified.cli, name="verified")
 cli.add_typer(people.cli, name="people")
 cli.add_typer(policy.cli, name="policy")
 cli.add_typer(runs.cli, name="runs")
+cli.add_typer(canary.cli, name="canary")
 
 
 def main() -> None:

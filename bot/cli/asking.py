@@ -127,7 +127,7 @@ async def as_dict(app: App, question_id: str) -> dict[str, Any]:
         "timings": dict(execution.timings) if execution else {},
         "tokens": dict(execution.tokens) if execution else {},
         "tools": list(execution.tools) if execution else [],
-        "prompts": list(execution.prompts) if execution else [],
+        "prompts": list(execution.calls) if execution else [],
     }
 
 

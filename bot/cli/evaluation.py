@@ -1,28 +1,21 @@
-"""`signoff eval`: what a part of the product is worth, measured on any set in the shared format.
-
-One table: a name and its runner. A runner gets the set's folder and what it may use, and returns results.
-"""
+"""`signoff eval`: what a part of the product is worth, measured on people's own questions or on any set in the shared
+format (bot/cli/evaluators.py has the table)."""
 
 import csv
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from bot.app import limits, make_embedder, make_writer, search_settings
-from bot.cli.session import CommandFailed, Home, Json, database, dump, run
+from bot.app import make_embedder
+from bot.cli import figures
+from bot.cli.evaluators import TABLE, Bench
+from bot.cli.session import CommandFailed, Home, Json, dump, run
 from bot.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    # Loaded where they are used: no other command needs numpy, and none should wait for it.
-    from rag_graph.evaluation import EvaluationSet, Result
-    from rag_graph.evaluation.vectors import KeptEmbedder
-    from store.database import Database
-    from store.search import Searcher
+from bot.variants import varied
 
 __all__ = ["TABLE", "Bench", "register"]
 
@@ -35,190 +28,26 @@ Compare = Annotated[
     typer.Option(
         "--compare",
         metavar="A B",
-        help="Two of: a signoff.toml, a result stored with --json, . for the settings in force, or, of eval answers, "
+        help="Two of: a signoff.toml, a variant by its name (or variant:NAME), a result stored with --json, . for the "
+        "settings in force, or, of eval answers, "
         "old for the chain that most begin with.",
     ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many queries.")]
 Written = Annotated[
-    Path | None, typer.Option("--csv", help="Write each answer here for people to judge (eval answers).")
+    Path | None,
+    typer.Option("--csv", help="Write each answer here for people to judge (eval own, eval answers)."),
 ]
 Plotted = Annotated[
     Path | None, typer.Option("--plot", help="Draw hit@5 by chunk size here, as SVG (eval chunking).")
 ]
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What a runner may use: the settings, an embedder whose vectors are kept, and databases of its own."""
-
-    settings: Settings
-    embedder: "KeptEmbedder"
-    limit: int | None = None
-    old: bool = False  # measure the chain to compare with (eval answers)
-    rows: list[dict[str, Any]] = field(default_factory=list)  # for --csv
-
-    def read(self, folder: Path, *, qrels: str = "qrels.tsv") -> "EvaluationSet":
-        """The set in `folder`, cut to the first `limit` queries."""
-        from dataclasses import replace
-
-        from rag_graph.evaluation import load
-
-        chosen = load(folder, qrels=qrels)
-        return replace(chosen, queries=chosen.queries[: self.limit])
-
-    @asynccontextmanager
-    async def empty(self) -> AsyncIterator["Database"]:
-        """A temporary database on the configured server."""
-        from store.scratch import scratch
-
-        async with database(self.settings) as url, scratch(url) as opened:
-            yield opened
-
-    @asynccontextmanager
-    async def searchable(
-        self, chosen: "EvaluationSet"
-    ) -> AsyncIterator[tuple["Searcher", Mapping[int, str]]]:
-        """The set's corpus in a temporary database, and the rows' ids by chunk id. Vectors are the set's own where
-        it has some, else the embedder's."""
-        from rag_graph.evaluation.vectors import ReadyEmbedder, passage_vectors
-        from store.scratch import fill
-        from store.search import Searcher
-
-        vectors = await passage_vectors(chosen, self.embedder)
-        await self.embedder.save()
-        ready = ReadyEmbedder(chosen, self.embedder) if chosen.passage_vectors else self.embedder
-        async with self.empty() as opened:
-            ids = await fill(opened.engine, chosen.rows, vectors, model=ready.model)
-            yield Searcher(opened.engine, ready, search_settings(self.settings)), ids
-
-    def config(self, **others: Any) -> dict[str, Any]:
-        """What stands behind a result: the search settings, the embedding model, and the runner's own."""
-        return {"search": self.settings.search.model_dump(), "embedder": self.embedder.model, **others}
-
-
-Runner = Callable[[Bench, Path], Awaitable[Sequence["Result"]]]
-
-
-# --- runners -----------------------------------------------------------------------------------------------------
-
-
-async def rewrite(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """Follow-ups by rule: how often they fire, and R@5 as asked and as rewritten where there are qrels."""
-    from rag_graph.evaluation import rewriting
-
-    chosen = bench.read(folder)
-    if not chosen.relevant:
-        return rewriting.fire_rates(chosen, bench.config())
-    async with bench.searchable(chosen) as (searcher, ids):
-        return await rewriting.retrieval(chosen, searcher, ids, bench.config())
-
-
-async def grounding(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """Sentences of the set, true and made false by a seeded script: how many are caught, how many false alarms."""
-    from rag_graph.evaluation.grounded import grounded
-
-    return grounded(bench.read(folder), {"checker": "rag_graph.grounding"})
-
-
-async def tools(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """Choosing a tool: the right one of N, the right function of those offered, and none where none fits."""
-    from rag_graph.evaluation.tools import choosing
-
-    return await choosing(bench.read(folder), bench.embedder, {"embedder": bench.embedder.model})
-
-
-async def retrieval(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """What search finds: R@5, nDCG@10, hit@1…10 with the tokens of so many passages, and the knee of that curve."""
-    from rag_graph.evaluation import retrieving
-    from store.search import configuration
-
-    chosen = bench.read(folder)
-    cross = folder / "qrels_cross.tsv"
-    parts = retrieving.parts(chosen, bench.read(folder, qrels=cross.name) if cross.exists() else None)
-    config = bench.config(engine=configuration(search_settings(bench.settings)))
-    async with bench.searchable(chosen) as (searcher, ids):
-        return [await retrieving.measure(part, searcher, ids, config) for part in parts]
-
-
-async def chunking(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """Chunk sizes and overlaps tried on your own questions (twenty are enough): hit@k; --plot draws it."""
-    from rag_graph.evaluation.chunking import sweep
-
-    config = bench.config()
-    return await sweep(bench.read(folder), bench.embedder, bench.searchable, config)
-
-
-async def multihop(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """Questions of several hops through the loop, their sub-questions filled by an oracle: all gold in the top ten."""
-    from rag_graph.evaluation.multihop import multihop as measured
-
-    chosen = bench.read(folder)
-    async with bench.searchable(chosen) as (searcher, ids):
-        return await measured(chosen, searcher, ids, bench.config())
-
-
-async def context(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """What reaches the model at equal tokens: a budgeted context against the top k pasted whole, for k of 1 to 5."""
-    from rag_graph.evaluation.contexts import contexts
-
-    chosen = bench.read(folder)
-    async with bench.searchable(chosen) as (searcher, ids):
-        return await contexts(chosen, searcher, ids, bench.config())
-
-
-async def answers(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """Whole answers: right by containment and by a judge model, citations, tokens and latency; --csv for people."""
-    from rag_graph.contracts import Deps
-    from rag_graph.evaluation.answering import answers as measured
-    from rag_graph.evaluation.answering import old_chain, our_chain
-    from rag_graph.evaluation.old_chain import OldChain
-    from rag_graph.models import ModelWriter
-    from rag_graph.policy import Rules
-    from rag_graph.tools import builtin_registry
-
-    chosen, writer = bench.read(folder), make_writer(bench.settings)
-    config = bench.config(
-        model=bench.settings.llm.model if bench.settings.llm else "none", roles=bench.settings.model
-    )
-    judge = writer.judge if isinstance(writer, ModelWriter) else None
-    try:
-        if bench.old:
-            chain = old_chain(await OldChain.of(chosen.rows, bench.embedder), writer)
-            results, rows = await measured(chosen, chain, config | {"chain": "old"}, judge)
-        else:
-            async with bench.searchable(chosen) as (searcher, ids):
-                deps = Deps(searcher, writer, Rules.parse([]), limits(bench.settings), builtin_registry())
-                results, rows = await measured(chosen, our_chain(deps, ids), config, judge)
-    finally:
-        if isinstance(writer, ModelWriter):
-            await writer.close()
-    bench.rows.extend(rows)
-    return results
-
-
-async def abstain(bench: Bench, folder: Path) -> "Sequence[Result]":
-    """Knowing when not to answer: AUROC, and false answers where 95 % of the answerable questions are answered."""
-    from rag_graph.evaluation.abstaining import abstaining
-
-    chosen = bench.read(folder)
-    async with bench.searchable(chosen) as (searcher, ids):
-        del ids
-        return await abstaining(chosen, searcher, bench.config())
-
-
-#: What can be measured; the first line of each docstring is its help.
-TABLE: Mapping[str, Runner] = {
-    "retrieval": retrieval,
-    "rewrite": rewrite,
-    "chunking": chunking,
-    "grounding": grounding,
-    "tools": tools,
-    "context": context,
-    "abstain": abstain,
-    "answers": answers,
-    "multihop": multihop,
-}
+Reported = Annotated[
+    Path | None, typer.Option("--html", help="Write a report here: one file with its tables and pictures.")
+]
+Documents = Annotated[
+    Path | None,
+    typer.Option("--documents", help="Ask this folder of documents, not the knowledge base (eval own)."),
+]
 
 
 # --- the command -------------------------------------------------------------------------------------------------
@@ -226,36 +55,47 @@ TABLE: Mapping[str, Runner] = {
 
 def register(cli: typer.Typer) -> None:
     names = "\n\n".join(f"{name}: {(runner.__doc__ or '').splitlines()[0]}" for name, runner in TABLE.items())
-    cli.command("eval", help=f"Measure a part of the product on sets in the shared format.\n\n{names}")(
-        evaluate
-    )
+    cli.command(
+        "eval",
+        help="Measure a part of the product: on your own questions, or on sets in the shared format.\n\n"
+        + names,
+    )(evaluate)
 
 
 def evaluate(
     what: Annotated[str, typer.Argument(help=" | ".join(TABLE))],
-    sets: Annotated[list[Path], typer.Argument(metavar="SET…", help="Folders of sets.")],
+    sets: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="SET…", help="Folders of sets; of eval own files of questions, or none for the sample."
+        ),
+    ] = None,
     home: Home = None,
     compare: Compare = None,
+    documents: Documents = None,
     vectors: Kept = None,
     limit: Limit = None,
+    html: Reported = None,
     written: Written = None,
     plotted: Plotted = None,
     as_json: Json = False,
 ) -> None:
-    if what not in TABLE:
-        raise CommandFailed(f"There is no evaluation {what!r}. There are: {', '.join(TABLE)}.")
-
-    options = _Options(home, vectors, limit)
+    chosen = _measurable(what, sets or [], documents)
+    options = _Options(home, vectors, limit, documents)
+    _writable(html, written, plotted)
 
     async def work() -> None:
-        told = [(name, await _rows(what, sets, name, options)) for name in compare or (HERE,)]
+        told = [(name, await _rows(what, chosen, name, options)) for name in compare or (HERE,)]
+        if compare:
+            _pair(*(rows for _, rows in told))
         if as_json:
             dump([{**row, "variant": name} if compare else row for name, rows in told for row in rows])
         elif compare:
-            _say_both(*(rows for _, rows in told))
+            figures.say_both(*(rows for _, rows in told))
         else:
-            _say(told[0][1])
-            _draw(told[0][1])
+            figures.say(told[0][1])
+        if html is not None:
+            _report(html, what, chosen, told)
         if written is not None:
             _write_csv(written, options.answers)
         if plotted is not None:
@@ -266,6 +106,8 @@ def evaluate(
 
 HERE = "."
 OLD = "old"
+VARIANT = "variant:"
+OWN = "own"
 
 
 @dataclass(frozen=True)
@@ -273,7 +115,31 @@ class _Options:
     home: Path | None
     vectors: Path | None
     limit: int | None
+    documents: Path | None = None
     answers: list[dict[str, Any]] = field(default_factory=list)  # of every variant, for --csv
+
+
+def _measurable(what: str, sets: Sequence[Path], documents: Path | None) -> Sequence[Path]:
+    """The sets to measure. Raises `CommandFailed` where the arguments do not go together."""
+    if what not in TABLE:
+        raise CommandFailed(f"There is no evaluation {what!r}. There are: {', '.join(TABLE)}.")
+    if documents is not None and what != OWN:
+        raise CommandFailed("--documents goes with `signoff eval own`: the other sets bring their own.")
+    if not sets and what == OWN:
+        from bot.cli.own_questions import EXAMPLE
+
+        typer.echo(f"The sample handbook's questions, {EXAMPLE}. Write your own like them.", err=True)
+        return [EXAMPLE]
+    if not sets:
+        raise CommandFailed("Name the folder of a set in the shared format.")
+    return sets
+
+
+def _writable(*paths: Path | None) -> None:
+    """Raise `CommandFailed` before minutes are spent on what then cannot be written."""
+    for path in filter(None, paths):
+        if not path.parent.is_dir():
+            raise CommandFailed(f"There is no folder {path.parent} to write {path.name} into.")
 
 
 async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options) -> list[dict[str, Any]]:
@@ -286,10 +152,10 @@ async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options
 
     if variant == OLD and what != "answers":
         raise CommandFailed("The old chain is measured by `signoff eval answers` alone.")
-    settings = load_settings(options.home, config=None if variant in (HERE, OLD) else Path(variant))
+    settings = _chosen(options.home, variant)
     kept = options.vectors or settings.home / "evaluation-vectors.npz"
     embedder = make_embedder(settings)
-    bench = Bench(settings, KeptEmbedder(embedder, kept), options.limit, variant == OLD)
+    bench = Bench(settings, KeptEmbedder(embedder, kept), options.limit, variant == OLD, options.documents)
     try:
         rows = [result.to_json() for folder in sets for result in await TABLE[what](bench, folder)]
     except SetUnusable as error:
@@ -302,6 +168,22 @@ async def _rows(what: str, sets: Sequence[Path], variant: str, options: _Options
     return rows
 
 
+def _chosen(home: Path | None, variant: str) -> Settings:
+    """The settings in force, another signoff.toml, or, by its name, a variant of [variants]."""
+    if variant in (HERE, OLD):
+        return load_settings(home)
+    name = variant.removeprefix(VARIANT)
+    if name == variant and Path(variant).is_file():
+        return load_settings(home, config=Path(variant))
+    settings = load_settings(home)
+    if name in settings.variants:
+        return varied(settings, name)
+    raise CommandFailed(
+        f"{variant} is neither a file nor a variant. [variants] in {settings.config} has: "
+        f"{', '.join(settings.variants) or 'none'}."
+    )
+
+
 def _stored(path: Path) -> list[dict[str, Any]]:
     try:
         rows: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -311,31 +193,42 @@ def _stored(path: Path) -> list[dict[str, Any]]:
         raise CommandFailed(f"{path} is no result of `signoff eval … --json`: {error!r}") from error
 
 
+def _pair(before: Sequence[Mapping[str, Any]], after: Sequence[dict[str, Any]]) -> None:
+    """Put beside the second variant's figures what became of each question, where both have the questions."""
+    from rag_graph.evaluation.pairs import changes, paired
+
+    earlier = {
+        row["set"]: row["details"]["questions"] for row in before if "questions" in row.get("details", {})
+    }
+    for row in after:
+        then, now = earlier.get(row["set"]), row.get("details", {}).get("questions")
+        if then is None or now is None:
+            continue
+        kinds = dict.fromkeys(one["kind"] for one in now)
+        pairs = [paired(measure, then, now) for measure in MEASURES]
+        pairs += [paired("right", then, [one for one in now if one["kind"] == kind], kind) for kind in kinds]
+        row["details"] |= {
+            "paired": [pair.to_json() for pair in pairs if pair is not None],
+            "changes": [change.to_json() for change in changes(then, now)],
+        }
+
+
+#: Of a question's row, what is compared pair by pair.
+MEASURES = ("right", "judged", "first_hit")
+
+
+# --- what is written ---------------------------------------------------------------------------------------------
+
+
 def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
-        raise CommandFailed("--csv has nothing to write: only `eval answers` gives answers to judge.")
+        raise CommandFailed(
+            "--csv has nothing to write: only `eval own` and `eval answers` give answers to judge."
+        )
     with path.open("w", encoding="utf-8-sig", newline="") as out:  # the mark lets spreadsheets read Chinese
         writer = csv.DictWriter(out, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-
-
-# --- what a person reads -----------------------------------------------------------------------------------------
-
-
-def _say(rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        typer.echo(f"{row['set']}  n={row['n']}  configuration {row['config_hash']}")
-        for name, value in row["metrics"].items():
-            typer.echo(f"  {name:32} {value:10.4f}")
-
-
-def _draw(rows: Sequence[Mapping[str, Any]]) -> None:
-    """A bar for each setting of a sweep; nothing for other rows."""
-    if rows and "size" in rows[0].get("details", {}):
-        from rag_graph.evaluation.chunking import bars
-
-        typer.echo("\n".join(["", *bars(rows)]))
 
 
 def _plot(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -346,18 +239,16 @@ def _plot(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     path.write_text(plot(rows), encoding="utf-8")
 
 
-def _say_both(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> None:
-    """Side by side, by set and metric; what only one of them has is shown with a gap."""
-    ours = {row["set"]: row for row in second}
-    for row in first:
-        other = ours.pop(row["set"], None)
-        typer.echo(f"{row['set']}  n={row['n']}, {other['n'] if other else '–'}")
-        for name in dict.fromkeys([*row["metrics"], *(other["metrics"] if other else ())]):
-            before, after = row["metrics"].get(name), other["metrics"].get(name) if other else None
-            change = "" if before is None or after is None else f"{after - before:+10.4f}"
-            typer.echo(f"  {name:32} {_figure(before)} {_figure(after)} {change}")
-    _say(list(ours.values()))
+def _report(
+    path: Path, what: str, sets: Sequence[Path], told: Sequence[tuple[str, list[dict[str, Any]]]]
+) -> None:
+    from bot.report.evaluation import evaluation_page
 
-
-def _figure(value: float | None) -> str:
-    return f"{'–':>10}" if value is None else f"{value:10.4f}"
+    names = " ".join([what, *(one.name for one in sets)])
+    variants = " ".join(Path(name).name or name for name, _ in told)
+    compared = f" --compare {variants}" if len(told) > 1 else ""
+    try:
+        path.write_text(evaluation_page(f"signoff eval {names}{compared}", told), encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"The report cannot be written to {path}: {error.strerror}.") from error
+    typer.echo(f"Report: {path}", err=True)

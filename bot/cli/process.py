@@ -23,6 +23,7 @@ from bot.cli.knowledge import upload_handbook
 from bot.cli.session import CommandFailed, Home, Json, database, dump, opened, run, see_through
 from bot.doctor import examine
 from bot.low_recall import Asked, examine_question
+from bot.metrics import Doors
 from bot.settings import Settings, load_settings
 from bot.supervise import Supervisor, end_with_supervisor
 from bot.telemetry import configure_logging
@@ -148,7 +149,7 @@ def serve(
         site, beside = _platforms(app, workspace)
         server = Door(
             uvicorn.Config(
-                site,
+                Doors(site, app.telemetry.metrics.acknowledged),
                 host=host,
                 port=port,
                 log_config=None,

@@ -5,7 +5,7 @@ from typing import Any
 
 from bot import telling
 from bot.feishu.markdown import BUDGET, COMPONENTS, Json, counted, pages, size, units
-from bot.feishu.render import button, card, lines, plain, row, said, small, sources
+from bot.feishu.render import button, card, lines, plain, row, run_note, said, small, sources
 from bot.messages import REASONS, Reply
 from bot.telling import OPINIONS, Setting, support
 
@@ -40,6 +40,7 @@ def review_card(reply: Reply, setting: Setting, *, private: bool = False) -> Jso
     elements += row(buttons)
     if meta["state"] == "pending" and meta["visible"]:
         elements += small(words(language, "feishu.card.reply_to_edit"))
+    elements += run_note(reply, setting)
     return card(elements, f"{title}: {state}", f"{title} · {state}", COLOURS.get(meta["state"], "default"))
 
 

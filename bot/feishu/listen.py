@@ -149,7 +149,9 @@ class Listener:
     def _take_in_thread(self, body: Mapping[str, Any]) -> None:
         """In the connection's thread: stored when it returns. Raises when it could not be."""
         if events.concerns_us(body, self._bot):
+            began = time.perf_counter()
             self._door.accept("feishu", events.key_of(body), body, task=JOB, lock=events.lock_of(body))
+            self._app.telemetry.metrics.acknowledged("feishu", time.perf_counter() - began)
 
     async def endpoint(self, request: Request) -> Response:
         """POST /feishu/events and /feishu/card: encrypted, signed, fresh."""

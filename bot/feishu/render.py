@@ -46,6 +46,15 @@ def small(*lines: str) -> list[Json]:
     ]
 
 
+def run_note(reply: Reply, setting: Setting) -> list[Json]:
+    """The way to the run, as small print."""
+    link = telling.run_link(reply, setting)
+    if link is None:
+        return []
+    content = f"[{escaped(link.text)}]({link.href})"
+    return [{"tag": "markdown", "text_size": "notation", "content": content}]
+
+
 def button(label: str, do: str, kind: str = "default", **value: Any) -> Json:
     """A button whose callback says what to `do`, and on what. A string in place of the object would come back as
     something that the SDK cannot read (larksuite/oapi-sdk-python#112)."""
@@ -138,7 +147,7 @@ def _foot(reply: Reply, setting: Setting) -> list[Json]:
     language, notes = reply.language, small(*telling.notes(reply, setting))
     if setting.question_id:
         cited = sources(reply.citations, language, setting, question=setting.question_id)
-        return [*cited, *notes, *row(_offers(reply, setting))]
+        return [*cited, *notes, *row(_offers(reply, setting)), *run_note(reply, setting)]
     return small(*(source_line(citation, language, setting) for citation in reply.citations)) + notes
 
 

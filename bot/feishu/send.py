@@ -55,6 +55,7 @@ class FeishuHouse:
         self.words = words
         # All houses: somebody who asked in Slack has a name on a card in Feishu.
         self.neighbours: Mapping[str, Platform] = {self.name: self}
+        self.console = ""  # where it is reached; what the messages to its people lead to
         self.streams = Streams(self.calls, words, store.deliveries, self.post)
         self._flat: set[str] = set()  # groups without topics
 
@@ -286,7 +287,7 @@ class FeishuHouse:
     ) -> Setting:
         """What rendering needs: the words, the time, and the names of those people and places."""
         called = await names(self.neighbours.values(), people or ())
-        return Setting(self.words, datetime.now(UTC), question, private, share_to, called)
+        return Setting(self.words, datetime.now(UTC), question, private, share_to, called, self.console)
 
     # --- Membership, and what names and buttons need
 

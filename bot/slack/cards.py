@@ -16,6 +16,7 @@ from bot.slack.render import (
     passages,
     permalink,
     plain,
+    run_note,
     said,
 )
 from bot.slack.richtext import BLOCKS, BUDGET, Json, pages, size, units
@@ -39,7 +40,7 @@ def card(reply: Reply, setting: Setting, link: str = "") -> Message:
     buttons = decisions(reply.meta, reply.language, setting)
     if link:
         buttons.append(permalink(link, reply.language, setting))
-    blocks += actions(buttons)
+    blocks += actions(buttons) + run_note(reply, setting)
     return Message(neutral(f"{title}: {state}"), tuple(blocks))
 
 

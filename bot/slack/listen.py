@@ -109,7 +109,8 @@ class Listener:
         if self._settings.app_token is None:
             raise CannotStart("SLACK_APP_TOKEN is missing: Socket Mode needs it.")
         token = self._settings.app_token.get_secret_value()
-        self.connection = Connection(self.bolt, token, self._settings.api_url, self._awake)
+        took = partial(self._app.telemetry.metrics.acknowledged, "slack")
+        self.connection = Connection(self.bolt, token, self._settings.api_url, self._awake, took)
         try:
             await self.connection.run()
         finally:

@@ -66,6 +66,15 @@ def context(*lines: str) -> list[Json]:
     return [{"type": "context", "elements": [plain(piece, CONTEXT) for piece in group]} for group in groups]
 
 
+def run_note(reply: Reply, setting: Setting) -> list[Json]:
+    """The way to the run, as small print; nothing else of ours is written in Slack's own marks."""
+    link = telling.run_link(reply, setting)
+    if link is None:
+        return []
+    text = {"type": "mrkdwn", "text": f"<{link.href}|{neutral(link.text)}>", "verbatim": True}
+    return [{"type": "context", "elements": [text]}]
+
+
 def button(label: str, action: str, value: str, style: str = "") -> Json:
     made: Json = {"type": "button", "action_id": action, "value": value, "text": plain(label, BUTTON)}
     return made | ({"style": style} if style else {})
@@ -186,6 +195,7 @@ def _answer(reply: Reply, setting: Setting) -> list[Message]:
         foot += actions([*passages(reply.citations, setting.question_id), *_buttons(offers, reply, setting)])
     if "helpful" in offers:
         foot.append(feedback(words, language, setting.question_id))
+    foot += run_note(reply, setting)
     made = body(reply.text)
     if reply.meta.get("kind") == "extractive":
         made = _led(context(words(language, "answer.quoted")), made)

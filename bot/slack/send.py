@@ -53,6 +53,7 @@ class SlackHouse:
         self.words = words
         # All houses: somebody who asked in Feishu has a name on a card in Slack.
         self.neighbours: Mapping[str, Platform] = {self.name: self}
+        self.console = ""  # where it is reached; what the messages to its people lead to
         self.streams = Streams(self.calls, words, store.deliveries)
         self._links: dict[str, str] = {}
         self._updated: dict[str, float] = {}
@@ -274,7 +275,7 @@ class SlackHouse:
     ) -> Setting:
         """What rendering needs: the words, the time, and the names of those people and places."""
         called = await names(self.neighbours.values(), people or ())
-        return Setting(self.words, datetime.now(UTC), question, private, share_to, called)
+        return Setting(self.words, datetime.now(UTC), question, private, share_to, called, self.console)
 
     async def _link(self, conversation_id: str) -> str:
         """The address of a Slack thread; "" for other platforms and direct messages."""

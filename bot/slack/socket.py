@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -26,12 +27,19 @@ LOOK = 5.0  # seconds between two looks
 
 
 class Connection:
-    """`awake` is called every `KEEP_ALIVE` seconds; it must make a call to Slack."""
+    """`awake` is called every `KEEP_ALIVE` seconds; it must make a call to Slack. `took` is told the seconds from each
+    payload to its acknowledgement."""
 
     def __init__(
-        self, bolt: AsyncApp, app_token: str, api_url: str, awake: Callable[[], Awaitable[None]]
+        self,
+        bolt: AsyncApp,
+        app_token: str,
+        api_url: str,
+        awake: Callable[[], Awaitable[None]],
+        took: Callable[[float], None],
     ) -> None:
         self._bolt, self._app_token, self._api_url, self._awake = bolt, app_token, api_url, awake
+        self._took = took
         self._handler: Any = None
         self._session: Any = None  # the websocket that was looked at last
         self._session_at = 0.0
@@ -81,8 +89,14 @@ class Connection:
             web_client=AsyncWebClient(base_url=self._api_url),
         )
         handler.client.on_message_listeners.append(self._heard)
+        handler.client.socket_mode_request_listeners[:] = [partial(self._timed, handler)]
         self._handler, self._session, self._session_at = handler, None, time.monotonic()
         await handler.connect_async()  # type: ignore[no-untyped-call]
+
+    async def _timed(self, handler: AsyncSocketModeHandler, client: Any, request: Any) -> None:
+        began = time.perf_counter()
+        await handler.handle(client, request)
+        self._took(time.perf_counter() - began)
 
     async def _heard(self, message: WSMessage) -> None:
         if '"hello"' in str(message.data)[:200]:

@@ -103,6 +103,7 @@ class ChangedView:
 @dataclass(frozen=True, slots=True)
 class CardView:
     id: int
+    question_id: str
     state: str
     round: int
     version_hash: str
@@ -188,6 +189,7 @@ def card(
     text = str(draft["text"]) if readable else ""
     return CardView(
         id=review.id,
+        question_id=review.question_id,
         state=review.state,
         round=review.round,
         version_hash=review.version_hash,

@@ -4,6 +4,7 @@ import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
@@ -14,7 +15,7 @@ from bot.deliver import Deliverer
 from bot.web.pages import Pages
 from bot.web.people import People
 from bot.web.send import PING_SECONDS, Broadcast, Live, message, stream
-from bot.web.visitor import visitor
+from bot.web.visitor import PASSING, visitor
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -46,7 +47,7 @@ def needs(need: Need, handler: Handler) -> Callable[[Request], Awaitable[Respons
         person = visitor(request).person
         if person is None:
             if request.method == "GET" and not by_htmx(request):
-                return RedirectResponse("/login", status_code=303)
+                return _to_login(request)
             raise HTTPException(401)
         site = site_of(request)
         if need == "reviewer" and not (
@@ -61,6 +62,29 @@ def needs(need: Need, handler: Handler) -> Callable[[Request], Awaitable[Respons
             await request.close()  # the temporary files of a form
 
     return endpoint
+
+
+LANDING = ("/", "/console/documents")  # where a sign-in leads anyway
+
+
+def _to_login(request: Request) -> Response:
+    """Whoever is not signed in, and comes back here once they are.
+
+    A link in a message is followed from another site, and a strict cookie does not come along: then the page is asked
+    for once more, from one of our own.
+    """
+    path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.headers.get("sec-fetch-site") == "cross-site" and ours(path):
+        request.scope[PASSING] = True
+        return site_of(request).pages.page(request, "again.html", address=path)
+    return RedirectResponse(
+        "/login" if path in LANDING else f"/login?{urlencode({'next': path})}", status_code=303
+    )
+
+
+def ours(path: str) -> bool:
+    """Whether an address is a path of this site: "//elsewhere" and "/\\elsewhere" would lead away."""
+    return path.startswith("/") and not path.startswith(("//", "/\\"))
 
 
 def by_htmx(request: Request) -> bool:

@@ -1,89 +1,68 @@
-"""The console's page on what to mend: gaps by week with their owners, and where topics stand on the trust ramp."""
+"""The console's page on quality: the numbers over time, what to mend, and where topics stand on the trust ramp."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from datetime import UTC, datetime
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.gaps import Cluster
-from bot.principals import unreadable
-from bot.telling import opinion, reason
-from bot.web.door import Site, field, needs, posted
-from bot.web.views import Reader
-from bot.web.visitor import visitor
-from bot.words import Words
+from bot.settings import Queue
+from bot.web import figures, gaps
+from bot.web.door import Site, needs
+from store.quality import Span
 from store.text import clean
 
-SHOWN = 50  # clusters
-
-
-@dataclass(frozen=True, slots=True)
-class GapView:
-    key: str
-    week: str
-    text: str
-    kinds: tuple[tuple[str, int], ...]
-    reasons: tuple[str, ...]
-    owner: str
+DAYS = (7, 30, 90)
+STEPS = ("day", "week")
+EVERY = "*"  # variants; "" is the settings themselves
 
 
 def routes() -> list[Route]:
     address = "/console/quality"
     return [
         Route(address, needs("admin", page), methods=["GET"]),
-        Route(address + "/gaps/{key:str}", needs("admin", own), methods=["POST"]),
-        Route(address + "/ramp", needs("admin", put_back), methods=["POST"]),
+        Route(address + "/gaps/{key:str}", needs("admin", gaps.own), methods=["POST"]),
+        Route(address + "/ramp", needs("admin", gaps.put_back), methods=["POST"]),
     ]
 
 
-def view(cluster: Cluster, reader: Reader, words: Words) -> GapView:
-    """A cluster as the page shows it."""
-    told = dict.fromkeys(
-        (reason if gap.kind == "rejected" else opinion)(words, reader.language, gap.reason)
-        for gap in cluster.gaps
-        if gap.reason
-    )
-    return GapView(
-        key=cluster.key,
-        week=cluster.week,
-        text=cluster.gaps[0].text,
-        kinds=tuple(sorted(cluster.kinds.items())),
-        reasons=tuple(told),
-        owner=cluster.owner,
+def chosen(query: Mapping[str, str], zone: str, now: datetime) -> Span:
+    """What the page's address asks for; what it does not know is as without it."""
+    days = next((days for days in DAYS if query.get("days") == str(days)), 30)
+    step = query.get("by", "week" if days == max(DAYS) else "day")
+    collection, variant = clean(query.get("collection", "")), clean(query.get("variant", EVERY))
+    return Span(
+        now=now,
+        days=days,
+        step="week" if step == "week" else "day",
+        zone=zone,
+        collection=collection or None,
+        variant=None if variant == EVERY else variant,
     )
 
 
 async def page(request: Request, site: Site) -> Response:
+    """Days are those of the reviewers' own queue: the office whose week the numbers are about."""
     reader, app = site.pages.reader(request), site.app
+    zone = app.settings.review.queues.get("default", Queue()).zone
+    span = chosen(request.query_params, zone, datetime.now(UTC))
+    report = await app.store.quality.report(span)
+    clusters = await app.gaps.clusters()
     return site.pages.page(
         request,
         "quality.html",
         room="quality",
-        gaps=[view(cluster, reader, app.words) for cluster in (await app.gaps.clusters())[:SHOWN]],
+        span=span,
+        days=DAYS,
+        steps=STEPS,
+        every=EVERY,
+        collections=report.collections,
+        variants=report.variants,
+        tiles=figures.tiles(report.whole, reader, site.app.settings.model.prices.currency),
+        charts=figures.charts(report, span, reader),
+        gaps=[gaps.view(cluster, reader, app.words) for cluster in clusters[: gaps.SHOWN]],
+        first_gaps=gaps.FIRST,
         ramp=app.trust.ramp,
         topics=await app.trust.topics() if app.trust.ramp.after else [],
     )
-
-
-async def own(request: Request, site: Site) -> Response:
-    form = await posted(request)
-    owner = clean(field(form, "owner")).strip()
-    if owner and unreadable([owner]):
-        raise HTTPException(400, "audience")
-    by = site.pages.reader(request).person.principal
-    if await site.app.gaps.own(request.path_params["key"], owner, by) is None:
-        raise HTTPException(404)
-    return _back(request)
-
-
-async def put_back(request: Request, site: Site) -> Response:
-    form = await posted(request)
-    if not await site.app.trust.put_back(field(form, "topic"), site.pages.reader(request).person.principal):
-        raise HTTPException(404)
-    return _back(request)
-
-
-def _back(request: Request) -> Response:
-    return RedirectResponse(f"{visitor(request).base}/console/quality", status_code=303)

@@ -11,26 +11,24 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bot.web import console, decide, listen, quality, threads, verified
-from bot.web.door import Site, by_htmx, field, posted, site_of
+from bot.web import canary, configuration, console, decide, listen, probes, quality, runs, threads, verified
+from bot.web.door import Site, by_htmx, field, ours, posted, site_of
 from bot.web.guard import HEADERS, LOOPBACK, SafeHeaders, SameOrigin
 from bot.web.pages import FOLDER, Pages, Said
 from bot.web.people import People
 from bot.web.send import Broadcast
 from bot.web.visitor import KEY, Visitor, Visitors, give_cookie, preferred, visitor, with_language
-from store.errors import DatabaseUnavailable, NotFound, StoreError, Unstorable
+from store.errors import DatabaseUnavailable, NotFound, Unstorable
 
 if TYPE_CHECKING:
     from bot.app import App
 
 log = structlog.get_logger(__name__)
 
-# Guessing the token goes at most twice a second, however many try at once.
-WRONG_TOKEN_SECONDS = 0.5
 FORM_BYTES = 256_000
 
 
@@ -61,8 +59,7 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
 
     starlette = Starlette(
         routes=[
-            Route("/healthz", healthz, methods=["GET"]),
-            Route("/readyz", readyz, methods=["GET"]),
+            *probes.routes(),
             Route("/login", login_page, methods=["GET"]),
             Route("/login", login, methods=["POST"]),
             Route("/logout", logout, methods=["POST"]),
@@ -73,6 +70,9 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
             *console.routes(app.settings.ingest.max_megabytes),
             *verified.routes(),
             *quality.routes(),
+            *runs.routes(),
+            *configuration.routes(),
+            *canary.routes(),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[
@@ -94,52 +94,30 @@ def build_site(app: "App", *, personas: bool) -> Starlette:
     return starlette
 
 
-# --- is it alive -----------------------------------------------------------------------------------------------
-
-
-async def healthz(request: Request) -> Response:
-    """The process answers."""
-    return JSONResponse({"status": "alive"})
-
-
-async def readyz(request: Request) -> Response:
-    """The database answers, its schema is ours, and no platform is deaf."""
-    database = site_of(request).app.store.database
-    try:
-        await database.ping()
-        await database.assert_ready()
-    except StoreError as error:
-        return JSONResponse({"status": "not ready", "why": str(error)}, status_code=503)
-    unwell = {name: why for name, ask in site_of(request).app.health.items() if (why := ask())}
-    if unwell:
-        return JSONResponse({"status": "not ready", "why": unwell}, status_code=503)
-    return JSONResponse({"status": "ready"})
-
-
 # --- signing in ------------------------------------------------------------------------------------------------
 
 
 async def login_page(request: Request) -> Response:
     site = site_of(request)
+    back = request.query_params.get("next", "")
     if visitor(request).person is not None:
-        return RedirectResponse("/", status_code=303)
-    return site.pages.page(request, "login.html", closed=site.people.closed, wrong=False)
+        return RedirectResponse(back if ours(back) else "/", status_code=303)
+    return site.pages.page(request, "login.html", closed=site.people.closed, wrong=False, back=back)
 
 
 async def login(request: Request) -> Response:
     site = site_of(request)
     form = await posted(request)
+    back = field(form, "next")
     if not site.people.admits(field(form, "token")):
-        async with _guessing:
-            await asyncio.sleep(WRONG_TOKEN_SECONDS)
+        async with probes.guessing:
+            await asyncio.sleep(probes.WRONG_TOKEN_SECONDS)
         log.warning("login.refused")
-        return site.pages.page(request, "login.html", status=403, closed=site.people.closed, wrong=True)
+        closed = site.people.closed
+        return site.pages.page(request, "login.html", status=403, closed=closed, wrong=True, back=back)
     session = site.people.signed_in(visitor(request).session)
-    response = RedirectResponse("/console/documents", status_code=303)
+    response = RedirectResponse(back if ours(back) else "/console/documents", status_code=303)
     return give_cookie(response, site.people, session, secure=request.url.scheme == "https")
-
-
-_guessing = asyncio.Lock()
 
 
 async def logout(request: Request) -> Response:
@@ -153,10 +131,8 @@ async def language(request: Request) -> Response:
     site = site_of(request)
     form = await posted(request)
     back = field(form, "back", "/")
-    # A path of this site only: "//elsewhere" and "/\elsewhere" would lead away.
-    ours = back.startswith("/") and not back.startswith(("//", "/\\"))
     session = with_language(visitor(request).session, field(form, "language"))
-    response = RedirectResponse(back if ours else "/", status_code=303)
+    response = RedirectResponse(back if ours(back) else "/", status_code=303)
     return give_cookie(response, site.people, session, secure=request.url.scheme == "https")
 
 

@@ -12,6 +12,7 @@ from bot.words import LANGUAGES
 
 KEY = "signoff.visitor"
 MARK = "/~"  # /~reviewer/… is the same site as the reviewer, so that two tabs can be two persons
+PASSING = "signoff.passing"  # a page that a strict cookie could not reach: a new one would end its session
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Visitors:
         secure = scope.get("scheme") == "https"
 
         async def with_cookie(message: Message) -> None:
-            if fresh and message["type"] == "http.response.start":
+            if fresh and PASSING not in scope and message["type"] == "http.response.start":
                 sent = MutableHeaders(scope=message)
                 # Only pages have forms: a probe, a file or a chat platform's event needs no session.
                 if "set-cookie" not in sent and sent.get("content-type", "").startswith("text/html"):

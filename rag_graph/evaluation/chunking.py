@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rag_graph.evaluation.datasets import EvaluationSet, SetUnusable
+from rag_graph.evaluation.drawing import Axis, lines
 from rag_graph.evaluation.results import Result, share
 from store.embedding import Embedder
 from store.ingest.split import SplitSettings, guess_profile
@@ -139,49 +140,13 @@ def bars(rows: Sequence[Mapping[str, Any]], metric: str = "hit@5") -> list[str]:
     ]
 
 
-_WIDTH, _HEIGHT, _LEFT, _TOP = 640, 400, 60, 40
-_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
-
-
 def plot(rows: Sequence[Mapping[str, Any]], metric: str = "hit@5") -> str:
     """An SVG: `metric` by chunk size, a line for each set and share of overlap."""
-    lines: dict[str, list[tuple[int, float]]] = {}
+    series: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         size, overlap = row["details"]["size"], row["details"]["overlap"]
         name = f"{row['set'].rpartition(' ')[0]}, overlap {round(100 * overlap / size)} %"
-        lines.setdefault(name, []).append((size, row["metrics"][metric]))
-    sizes = sorted({size for points in lines.values() for size, _ in points})
-    low, high = sizes[0], max(sizes[-1], sizes[0] + 1)
-
-    def at(size: float, value: float) -> tuple[float, float]:
-        return (
-            round(_LEFT + (size - low) / (high - low) * (_WIDTH - 2 * _LEFT), 1),
-            round(_TOP + (1 - value) * (_HEIGHT - 2 * _TOP), 1),
-        )
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
-        f'font-size="12"><rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>'
-        f'<text x="{_LEFT}" y="20">{metric} by characters of a chunk</text>'
-    ]
-    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = at(low, value)[1]
-        out.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - _LEFT}" y1="{y}" y2="{y}" stroke="#ddd"/>'
-            f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{value:.2f}</text>'
-        )
-    out += [
-        f'<text x="{at(size, 0)[0]}" y="{_HEIGHT - 18}" text-anchor="middle">{size}</text>' for size in sizes
-    ]
-    for number, (name, points) in enumerate(lines.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
-        path = " ".join(f"{x},{y}" for x, y in (at(size, value) for size, value in sorted(points)))
-        out.append(
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            f'<text x="{_LEFT + 8}" y="{_TOP + 14 + 16 * number}" fill="{colour}">{_escaped(name)}</text>'
-        )
-    return "\n".join([*out, "</svg>"]) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
+        series.setdefault(name, []).append((size, row["metrics"][metric]))
+    shares = (0.0, 0.25, 0.5, 0.75, 1.0)
+    title = f"{metric} by characters of a chunk"
+    return lines(title, series, Axis("characters of a chunk"), Axis(metric, shares))

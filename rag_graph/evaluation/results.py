@@ -49,8 +49,8 @@ def share(told: Sequence[bool]) -> float:
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """The median and the 95th percentile of `values`, in their unit."""
+    """The median, the 95th and the 99th percentile of `values`, in their unit."""
     if len(values) < 2:
-        return {"p50": round(sum(values), 1), "p95": round(sum(values), 1)}
+        return dict.fromkeys(("p50", "p95", "p99"), round(sum(values), 1))
     cuts = quantiles(values, n=100, method="inclusive")
-    return {"p50": round(cuts[49], 1), "p95": round(cuts[94], 1)}
+    return {f"p{n}": round(cuts[n - 1], 1) for n in (50, 95, 99)}

@@ -42,33 +42,40 @@ class KeptEmbedder(NoEmbedder):
     """Another embedder, each text embedded once: vectors are kept in `path` (npz) by model and text."""
 
     def __init__(self, inner: Embedder, path: Path) -> None:
-        self._inner = inner
+        self.inner = inner
         self._path = path
         self._kept = _read(path)
         self._unsaved = 0
 
     @property
     def model(self) -> str:  # type: ignore[override]
-        return self._inner.model
+        return self.inner.model
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
-        return self._inner.dimension
+        return self.inner.dimension
+
+    @property
+    def max_tokens(self) -> int:  # type: ignore[override]
+        return self.inner.max_tokens
+
+    def count(self, text: str) -> int:
+        return self.inner.count(text)
 
     async def query(self, text: str) -> list[float]:
         key = self._key("query", text)
         if key not in self._kept:
-            await self._keep(key, await self._inner.query(text))
+            await self._keep(key, await self.inner.query(text))
         return [float(value) for value in self._kept[key]]
 
     async def passages(self, texts: Sequence[str]) -> list[list[float]]:
         """Empty without a model, like any embedder's."""
-        if not self._inner.dimension and self._inner.model == NoEmbedder.model:
+        if not self.inner.dimension and self.inner.model == NoEmbedder.model:
             return []
         for text in texts:
             key = self._key("passage", text)
             if key not in self._kept:
-                await self._keep(key, (await self._inner.passages([text]))[0])
+                await self._keep(key, (await self.inner.passages([text]))[0])
         return [[float(value) for value in self._kept[self._key("passage", text)]] for text in texts]
 
     async def save(self) -> None:
@@ -78,7 +85,7 @@ class KeptEmbedder(NoEmbedder):
             self._unsaved = 0
 
     def _key(self, kind: str, text: str) -> str:
-        return hashlib.sha256(f"{self._inner.model}\n{kind}\n{clean(text)}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{self.inner.model}\n{kind}\n{clean(text)}".encode()).hexdigest()[:32]
 
     async def _keep(self, key: str, vector: Sequence[float]) -> None:
         self._kept[key] = np.asarray(vector, dtype="f2")

@@ -8,9 +8,10 @@ import re
 
 from store.text import normalise
 
-__all__ = ["GROUPS", "groups"]
+__all__ = ["CATALOGUE", "GROUPS", "groups"]
 
-GROUPS = ("calendar", "catalogue", "knowledge")  # of the built-in tools, offered by these rules alone
+CATALOGUE = "catalogue"
+GROUPS = ("calendar", CATALOGUE, "knowledge")  # of the built-in tools, offered by these rules alone
 
 _CALENDAR = re.compile(
     r"今天|明天|昨天|现在|目前|眼下|[这本下上]个?(?:周|月|季度|年度)|[今明去]年|还有几天|还剩|来得及|过期了|截止了"
@@ -52,7 +53,7 @@ def groups(text: str) -> tuple[str, ...]:
     if _CALENDAR.search(plain):
         found.append("calendar")
     if _CATALOGUE.search(plain):
-        found.append("catalogue")
+        found.append(CATALOGUE)
     if _SEVERAL.search(plain) or _NESTED.search(plain) or found:
         found.append("knowledge")
     return tuple(found)

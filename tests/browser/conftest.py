@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
+from bot.settings import Variant
 from tests.workspace import Served, fill, settings_for, workspace
 
 CHROMIUM = "/usr/bin/chromium"
@@ -56,7 +57,8 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 @pytest.fixture
 async def served(database_url: str, tmp_path: Path) -> AsyncIterator[Served]:
     """The workspace with a part of the handbook in it, answering and ingesting."""
-    async with workspace(database_url, settings_for(tmp_path)) as site:
+    settings = settings_for(tmp_path).model_copy(update={"variants": {"wide": Variant(search={"kept": 4})}})
+    async with workspace(database_url, settings) as site:
         await fill(site.app)
         yield site
 

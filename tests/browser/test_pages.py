@@ -6,6 +6,8 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
+from bench.quality import plant
+from store.runs import Wanted
 from tests.browser.conftest import SHOTS, Opener
 from tests.workspace import Served, settings_for, workspace
 
@@ -27,6 +29,9 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
     await expect(lin.locator(".held-title")).to_be_visible()
     passage = await lin.locator("a.cite").first.get_attribute("href")
     document = (await served.app.admin.list())[0].id
+    run = (await served.app.store.runs.page(Wanted(outcome="answered"), 1))[0].question_id
+    await plant(served.app.store.database.engine, 300, 30, documents=6)
+    await served.app.trying.start("wide", "web:admin", percent=1)
     base = served.address
     return {
         "home": base,
@@ -38,6 +43,13 @@ async def pages(served: Served, opened: Opener) -> dict[str, str]:
         "documents": f"{base}/~admin/console/documents",
         "document": f"{base}/~admin/console/documents/{document}",
         "search": f"{base}/~admin/console/search?q=annual+leave",
+        "runs": f"{base}/~admin/console/runs?outcome=answered",
+        "run": f"{base}/~admin/console/runs/{run}?name=leave",
+        "uncited": f"{base}/~admin/console/runs/uncited?days=1",
+        "verified": f"{base}/~admin/console/verified",
+        "quality": f"{base}/~admin/console/quality",
+        "settings": f"{base}/~admin/console/settings",
+        "canary": f"{base}/~admin/console/canary",
         "missing": f"{base}/nothing",
     }
 
@@ -102,3 +114,51 @@ async def test_signing_in(database_url: str, tmp_path: Path, opened: Opener) -> 
         await expect(page.get_by_role("heading", name="Documents")).to_be_visible()
         await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+async def test_the_quality_page_by_keyboard(opened: Opener, pages: dict[str, str]) -> None:
+    """From the top of the page: the time is chosen, the page shown, a chart's numbers opened and scrolled, all without
+    a mouse; the settings are one link away."""
+    page = await opened(pages["quality"])
+    await page.locator("select[name=days]").focus()
+    await page.keyboard.press("ArrowUp")
+    for _ in range(4):
+        await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("select[name=days]")).to_have_value("7")
+    numbers = page.locator(".chart details").first
+    await numbers.locator("summary").focus()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    await expect(numbers.locator(".numbers")).to_be_focused()
+    await expect(numbers.locator("tbody tr")).to_have_count(7)
+    await page.get_by_role("link", name="Settings").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+
+
+CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
+MARK = f"""() => {{
+  const found = [...document.querySelectorAll("{CONTROLS}")].filter(one => one.checkVisibility() && !one.disabled);
+  found.forEach((one, at) => one.dataset.at = at);
+  return found.length;
+}}"""
+CONSOLE = ("review", "documents", "document", "search", "verified", "quality", "settings")
+
+
+async def test_every_control_of_the_console_is_reached_by_keyboard(
+    opened: Opener, pages: dict[str, str]
+) -> None:
+    """On a phone's width, from the top of each page, Tab comes by everything that can be clicked."""
+    page = await opened("about:blank", width=390)
+    missed: dict[str, list[int]] = {}
+    for name in CONSOLE:
+        await page.goto(pages[name])
+        count = await page.evaluate(MARK)
+        reached = set()
+        for _ in range(count + 1):
+            await page.keyboard.press("Tab")
+            reached.add(await page.evaluate("document.activeElement.dataset.at"))
+        if left := sorted(set(range(count)) - {int(at) for at in reached if at is not None}):
+            missed[name] = left
+    assert missed == {}

@@ -68,7 +68,8 @@ PATHS = (
     "/", "/me", "/c/{}", "/c/{}/t/{}", "/me/t/{}", "/c/{}/t/{}/ask", "/me/t/{}/ask", "/c/{}/ask", "/q/{}/{}",
     "/q/{}/source/{}", "/review", "/review/{}", "/review/{}/changes", "/review/{}/events", "/review/none/events",
     "/console", "/console/documents", "/console/documents/{}", "/console/documents/{}/audience",
-    "/console/documents/{}/remove", "/console/documents/{}/changes", "/console/search", "/login", "/logout",
+    "/console/documents/{}/remove", "/console/documents/{}/changes", "/console/search", "/console/runs",
+    "/console/runs/{}", "/console/runs/uncited", "/login", "/logout",
     "/language", "/healthz", "/readyz", "/metrics", "/static/{}", "/{}", "/{}/{}", "/slack/events",
     "/feishu/events", "/feishu/card",
 )  # fmt: skip

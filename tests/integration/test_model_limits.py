@@ -207,6 +207,11 @@ async def test_the_prompt_is_kept_as_the_setting_allows(
     assert "document 1" in shown
     assert "messages" not in none
     assert none["counted"] > 0
+    assert none["completion"] > 0
+    parts = none["parts"]
+    assert {"system", "documents", "question", "total"} <= {name for name, tokens in parts.items() if tokens}
+    # Each part is rounded up by itself, and blank lines between them are nobody's.
+    assert abs(parts["total"] - sum(tokens for name, tokens in parts.items() if name != "total")) <= 8
 
 
 def test_prompts_are_taken_once_and_abandoned_ones_go() -> None:

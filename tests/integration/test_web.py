@@ -10,10 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy
 
 from bot.messages import Reply
+from bot.settings import Variant
 from bot.web.guard import POLICY
+from rag_graph.chat import Called
 from rag_graph.contracts import Citation, Draft, Sentence
+from store.database import transaction
 from store.deliveries import NewDelivery
 from store.documents import NewChunk, NewDocument
 from store.inbox import NewQuestion
@@ -202,6 +206,9 @@ async def test_pages_hold_no_inline_script_or_style(served: Served, browser: Bro
         f"/~reviewer/review/{review.id}",
         "/~admin/console/documents",
         "/~admin/console/search?q=x",
+        "/~admin/console/runs",
+        f"/~admin/console/runs/{asked}",
+        f"/~admin/c/general/t/{THREAD}",
     ):
         page = (await browser.get(path)).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:|<script(?![^>]*\ssrc=)", page)
@@ -311,7 +318,57 @@ async def test_an_employee_enters_no_other_room(served: Served, browser: Browser
 async def test_probes_need_no_cookie(browser: Browser) -> None:
     """The process is alive, and the database is ready."""
     assert (await browser.get("/healthz")).json() == {"status": "alive"}
-    assert (await browser.get("/readyz")).json() == {"status": "ready"}
+    ready = (await browser.get("/readyz")).json()
+    assert ready["status"] == "ready"
+    assert {name: check["state"] for name, check in ready["checks"].items()} == {
+        "database": "ok", "migrations": "ok", "model": "ok", "embedder": "ok", "queue": "degraded"
+    }  # fmt: skip
+    assert "no worker is alive" in ready["checks"]["queue"]["why"]
+
+
+async def test_what_cannot_serve_says_why(served: Served, browser: Browser) -> None:
+    """A deaf platform and a schema of another version take the process out of service, each named; a model that failed
+    does not."""
+    served.app.telemetry.metrics.called(Called("draft", 1.0, failed="HTTP 500"))
+    served.app.platforms["slack"] = served.app.platforms["web"]  # type: ignore[index]  # as if it were set up
+    served.app.health["slack"] = lambda: "nothing reaches this process from Slack"
+    answer = await browser.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["slack"] == {
+        "state": "down",
+        "why": "nothing reaches this process from Slack",
+    }
+    served.app.health["slack"] = lambda: ""
+    assert (await browser.get("/readyz")).status_code == 200
+    async with transaction(served.app.store.database.engine) as connection:
+        await connection.execute(sqlalchemy.text("UPDATE alembic_version SET version_num = '0001'"))
+    answer = await browser.get("/readyz")
+    assert (answer.status_code, answer.json()["checks"]["migrations"]["state"]) == (503, "down")
+
+
+async def test_the_numbers_are_for_those_who_have_the_token(database_url: str, home: Path) -> None:
+    """Prometheus sends the console token as a bearer; without one, or with another, nothing is told."""
+    async with (
+        workspace(
+            database_url, settings_for(home, token="a long token"), personas=False, working=False
+        ) as site,
+        httpx.AsyncClient(base_url=site.address) as client,
+    ):
+        refused = await client.get("/metrics")
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, 'Bearer realm="signoff"')
+        wrong = {"Authorization": "Bearer a long guess"}
+        assert (await client.get("/metrics", headers=wrong)).status_code == 401
+        answer = await client.get("/metrics", headers={"Authorization": "Bearer a long token"})
+        assert answer.status_code == 200
+        assert "signoff_database_up 1.0" in answer.text
+
+
+async def test_the_settings_have_a_page(served: Served, browser: Browser) -> None:
+    """For administrators: every table, the rules as sentences, and of secrets whether they are set."""
+    assert (await browser.get("/console/settings")).status_code == 403
+    page = (await browser.get("/~admin/console/settings")).text
+    for said in ("[search]", "held for a reviewer", "the collection is contracts", "not set"):
+        assert said in page
 
 
 # --- asking -----------------------------------------------------------------------------------------------------
@@ -500,6 +557,40 @@ async def test_gaps_have_a_page_and_an_owner(served: Served, browser: Browser) -
     assert (await browser.post(address, htmx=False, owner="web:lin")).status_code == 303
     assert 'value="web:lin"' in (await browser.get("/~admin/console/quality")).text
     assert (await browser.post("/~admin/console/quality/ramp", htmx=False, topic="hr/hr")).status_code == 404
+
+
+async def test_a_variant_is_tried_from_the_console(database_url: str, home: Path) -> None:
+    """For administrators: started, moved on before its time, rolled back; what is refused says why."""
+    settings = settings_for(home).model_copy(update={"variants": {"wide": Variant(search={"kept": 5})}})
+    async with (
+        workspace(database_url, settings, working=False) as site,
+        httpx.AsyncClient(base_url=site.address, timeout=20) as client,
+    ):
+        browser, address = Browser(client), "/~admin/console/canary"
+        assert (await browser.get("/console/canary")).status_code == 403
+        assert "No variant is being tried." in (await browser.get(address)).text
+        started = await browser.post(address, htmx=False, verb="start", variant="wide", percent="20")
+        assert started.status_code == 303
+        page = (await browser.get(address)).text
+        assert "Variant wide answers 20 % of all conversations" in page
+        assert "rejected by reviewers" in page
+        early = await browser.post(address, htmx=False, verb="promote")
+        assert (early.status_code, "Too early" in early.text) == (409, True)
+        assert (await browser.post(address, htmx=False, verb="promote", force="on")).status_code == 303
+        assert "[search]" in (await browser.get(address)).text
+        assert (await browser.post(address, htmx=False, verb="rollback", reason="enough")).status_code == 303
+        assert "rolled back by web:admin (enough)" in (await browser.get(address)).text
+
+
+async def test_an_admin_comes_from_an_answer_to_its_run(served: Served, browser: Browser) -> None:
+    """The link stands below the answer, for admins alone and without any setting; one that was never run has a page."""
+    passage = await document(served, SECRET)
+    asked = await question(served, "How much is due on signature?")
+    await answered(served, asked, passage)
+    link = f'href="/~admin/console/runs/{asked}"'
+    assert link in (await browser.get(f"/~admin/c/general/t/{THREAD}")).text
+    assert "console/runs" not in (await browser.get(f"/c/general/t/{THREAD}")).text
+    assert (await browser.get(f"/~admin/console/runs/{asked}")).status_code == 200
 
 
 async def test_verified_answers_have_pages(served: Served, browser: Browser) -> None:

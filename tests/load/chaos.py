@@ -28,6 +28,8 @@ from tests.load.crowd import CORPUS, QUESTIONS, REVIEW_CHANNEL, REVIEWERS, THREA
 from tests.load.fleet import Fleet, Serving, Starter, listens
 from tests.load.judge import Database, Message, Report, judge, messages
 
+Filling = Callable[[str, OpenAIServer], Awaitable[None]]
+
 # Slack repeats after nothing, a minute and five; here a tenth of it.
 LADDER = (0.0, 6.0, 30.0)
 THINKS = 0.25  # seconds before each piece of an answer, of which there are about four
@@ -54,10 +56,6 @@ action = "hold"
 person_questions = 0
 channel_questions = 0
 """
-
-
-# (database, model): makes the knowledge base.
-Filling = Callable[[str, OpenAIServer], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -130,11 +128,14 @@ async def scene(
     configuration: str = CONFIGURATION,
     copies: tuple[int, int] = (1, 1),
     threads: int = THREADS,
+    server: OpenAIServer | None = None,
     filling: Filling | None = None,
+    roles: Sequence[str] = ("LLM", "EMBEDDING"),
 ) -> AsyncIterator[Run]:
-    """Everything up and ready, and people waiting to ask."""
+    """Everything up and ready, and people waiting to ask. `server` is a model server of one's own, used for `roles`,
+    and `filling` another knowledge base."""
     began = time.monotonic()
-    with OpenAIServer(default=answers or Slow(THINKS)) as server:
+    with server or OpenAIServer(default=answers or Slow(THINKS)) as server:
         await (filling or fill)(ground.database, server)
         await ground.slack.do("reset")
         await ground.slack.do("set", ladder=LADDER)
@@ -150,6 +151,7 @@ async def scene(
             size,
             transport,
             server if model else None,
+            roles,
         )
         async with fleet:
             yield Run(ground, fleet, crowd, Database(ground.database), Report(name), began)

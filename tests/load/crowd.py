@@ -98,10 +98,12 @@ class Crowd:
             conversation = number % conversations
             roots[conversation] = (await self.ask(number, kind, conversation, roots.get(conversation))).thread
 
-    async def ask(self, number: int, kind: str, conversation: int, thread: str | None = None) -> Asked:
-        """A mention that opens a thread, or a follow-up in it."""
+    async def ask(
+        self, number: int, kind: str, conversation: int, thread: str | None = None, text: str = ""
+    ) -> Asked:
+        """A mention that opens a thread, or a follow-up in it; `text` instead of the kind's own question."""
         user, channel = ASKERS[conversation % len(ASKERS)], f"C0L{conversation // self.threads}"
-        text = f"{BOT} {QUESTIONS[kind]} (number {number})"
+        text = f"{BOT} {text or f'{QUESTIONS[kind]} (number {number})'}"
         at = time.time()
         ts = await self.slack.say(user, channel, text, thread=thread, wait=False)
         made = Asked(number, kind, user, channel, ts, thread or ts, at)

@@ -129,6 +129,7 @@ class Fleet:
     size: int = 1
     transport: str = "socket"
     model: OpenAIServer | None = None
+    roles: Sequence[str] = ("LLM", "EMBEDDING")  # what the model server is used for
     options: Sequence[str] = ()  # further ones of `signoff serve`
     variables: Mapping[str, str] = field(default_factory=dict)  # further ones of the environment
     processes: list[Serving] = field(default_factory=list)
@@ -214,7 +215,7 @@ class Fleet:
         environment |= {"SIGNOFF_HOME": str(self.folder), "SIGNOFF_DATABASE_URL": self.database}
         environment |= self.variables
         if self.model is not None:
-            for role in ("LLM", "EMBEDDING"):
+            for role in self.roles:
                 environment |= {
                     f"SIGNOFF_{role}_BASE_URL": self.model.base_url,
                     f"SIGNOFF_{role}_API_KEY": self.model.key,

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from bot.feishu import door
 from bot.feishu.connection import Timing
 from bot.feishu.listen import Listener
 from bot.feishu.send import FeishuHouse
-from bot.settings import Feishu, Review, Search, Settings, Workspace
+from bot.settings import Feishu, Operations, Review, Search, Settings, Workspace
 from tests.embedder import HashEmbedder
 from tests.emulators.feishu.client import StandIn
 from tests.emulators.feishu.limits import links, pings
@@ -76,7 +77,10 @@ class Team:
                 answer = await self.feishu.do("check", msg_type="interactive", content=content)
                 assert answer["code"] == 0, answer
                 assert pings(content) == []
-                assert links(content) == []
+                # To the run alone, as a link and as the beginning of its address.
+                led = [found for found in links(content) if found != "https://s"]
+                assert all(RUN.fullmatch(found) for found in led)
+                assert len(led) <= 1
             elif message["msg_type"] == "text":
                 assert "<at" not in content["text"]
             if message["chat_id"] == "oc_topic" and not message["root_id"]:
@@ -107,6 +111,10 @@ class Team:
                     assert "'do': 'approve'" not in shown
 
 
+CONSOLE = "https://signoff.corp.example"
+RUN = re.compile(rf"\[(?:run|运行记录) ([0-9a-f]{{8}})\]\({CONSOLE}/console/runs/\1[0-9a-f]{{24}}\)")
+
+
 def settings_for(
     feishu: Mapping[str, str], base: str, folder: Path, *, webhook: bool, **more: Any
 ) -> Settings:
@@ -122,6 +130,7 @@ def settings_for(
         config=folder / "signoff.toml",
         workspace=Workspace(contact="the people desk"),
         search=Search(retry_below=0.3, abstain_below=0.3),
+        operations=Operations(address=CONSOLE),
         review=Review(**review),
         feishu=Feishu(
             app_id=feishu["app_id"],

@@ -1,6 +1,7 @@
 """A team in Slack: the real application and listener against the stand-in, over either transport."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from bot.app import App, Parts, open_app
-from bot.settings import Ingest, Review, Search, Settings, Slack, Workspace
+from bot.settings import Ingest, Operations, Review, Search, Settings, Slack, Workspace
 from bot.slack import door
 from bot.slack.listen import Listener
 from bot.slack.send import SlackHouse
@@ -131,7 +132,9 @@ class Team:
                 check_message(message["text"], message["blocks"])
                 assert pings(message["blocks"], message["text"]) == []
                 found = links(message["blocks"], message["text"])
-                assert all(link.startswith("https://signoff.slack.com/archives/") for link in found)
+                # To threads of ours, and to the run; nothing that a model or a document could have made.
+                threads = "https://signoff.slack.com/archives/"
+                assert all(RUN.fullmatch(link) or link.startswith(threads) for link in found)
                 assert not message.get("unfurl")
         for message in world["ephemerals"]:
             assert message["to"] not in OUTSIDERS
@@ -216,6 +219,8 @@ OUTSIDE_LIMITS = frozenset(
 )  # fmt: skip
 
 
+CONSOLE = "https://signoff.corp.example"
+RUN = re.compile(rf"<{CONSOLE}/console/runs/([0-9a-f]{{8}})[0-9a-f]{{24}}\|(?:run|运行记录) \1>")
 RULES: tuple[dict[str, Any], ...] = ({"name": "contracts", "collections": ["contracts"], "action": "hold"},)
 
 
@@ -237,6 +242,7 @@ def settings_for(
         workspace=Workspace(contact="the people desk"),
         search=Search(retry_below=0.3, abstain_below=0.3),
         ingest=Ingest(max_megabytes=max_megabytes),
+        operations=Operations(address=CONSOLE),
         review=Review(
             reviewers=("slack:U0REV", "slack:U0REV2"),
             admins=("slack:S0KB",),

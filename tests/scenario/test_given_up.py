@@ -35,7 +35,15 @@ async def test_a_fault_of_ours_is_told_at_once(database_url: str, tmp_path: Path
         ((kind, told),) = await team.messages(row.id)
         assert kind == "failed"
         assert row.id[:8] in told
-        assert (await team.answered(LEAVE)).state == "answered"
+        (run,) = await team.app.store.runs.for_question(row.id)
+        assert (run.outcome, run.error) == ("failed", "TypeError")
+        again = await team.answered(LEAVE)
+        assert again.state == "answered"
+        (answered,) = await team.app.store.runs.for_question(again.id)
+        assert [score["id"] for score in answered.scores] == list(answered.retrieved)
+        assert answered.scores[0].keys() == {"id", "document", "score", "read", "vector", "keyword"}
+        assert {score["id"] for score in answered.scores if score["read"]} >= set(answered.cited)
+        assert answered.cost is None  # no price, no cost
 
 
 @pytest.mark.parametrize("how", ["lost", "broken"])
@@ -57,4 +65,7 @@ async def test_a_decision_that_leads_nowhere_is_told(database_url: str, tmp_path
         kinds = await team.messages(row.id)
         assert [kind for kind, _ in kinds] == ["held", "failed"]
         assert row.id[:8] in kinds[1][1]
+        held, failed = await team.app.store.runs.for_question(row.id)
+        assert (held.outcome, failed.outcome) == ("held", "failed")
+        assert failed.error == ("Lost" if how == "lost" else "LookupError")
         assert (await team.app.store.reviews.get(review.id)).state == "approved"

@@ -128,7 +128,8 @@ async def test_trap_08(
     spare: StandIn, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """bolt-python#1529, #417; python-slack-sdk#1701: an idle connection is kept awake by calls, a lost one is made
-    anew, and one that opens and then says nothing is noticed, shown by /readyz, and replaced: nothing is missed."""
+    anew, and one that opens and then says nothing is noticed, shown by /readyz, and replaced: nothing is missed. What
+    came over it is timed from payload to acknowledgement."""
     monkeypatch.setattr(socket, "KEEP_ALIVE", 0.3)
     monkeypatch.setattr(socket, "HELLO_WITHIN", 1.0)
     monkeypatch.setattr(listen, "READY_WITHOUT", 0.3)
@@ -154,6 +155,8 @@ async def test_trap_08(
             return team.app.health["slack"]() == ""
 
         await team.slack.until(hearing)
+        told, _ = await team.app.telemetry.metrics.exposed(team.app.store.standings)
+        assert b'signoff_acknowledge_seconds_count{platform="slack"}' in told
 
 
 async def test_trap_09(spare: StandIn, database_url: str, tmp_path: Path) -> None:

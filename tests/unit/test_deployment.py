@@ -1,5 +1,6 @@
 """The shipped deployment files say what the program and its image say."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 from typer.main import get_command
 
 from bot.cli import cli
+from tests.unit.test_metrics import STANDING, Stands, busy
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "manifests/compose.yaml").read_text(encoding="utf-8"))
@@ -67,3 +69,21 @@ def test_two_doors_are_probed_and_replaced_one_by_one() -> None:
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert f"EXPOSE {container['ports'][0]['containerPort']}" in IMAGE
+
+
+async def test_what_the_operations_page_watches_is_there() -> None:
+    """Every metric that its table, its scrape configuration and its alerts name is one that a process exposes."""
+    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    scrape, alerts = (yaml.safe_load(block) for block in blocks)
+    assert scrape["scrape_configs"][0]["job_name"] == "signoff"
+    rules = alerts["groups"][0]["rules"]
+    assert len(rules) == 5
+    assert all({"alert", "expr", "for", "annotations"} <= rule.keys() for rule in rules)
+    body, _ = await busy().exposed(Stands(STANDING))
+    exposed = set(re.findall(r"^# TYPE (\w+)", body.decode(), re.MULTILINE))
+    named = {name for name in re.findall(r"\bsignoff_[a-z_]*[a-z]\b", text) if name not in ("signoff_jobs",)}
+    assert {name.removesuffix("_bucket") for name in named} <= exposed
+    assert exposed - {name for name in exposed if name.startswith("process_")} == {
+        name.removesuffix("_bucket") for name in named
+    }

@@ -35,6 +35,11 @@ OWN = st.lists(
 EITHER = st.tuples(OWN, DOCUMENT).map("\n\n".join)
 
 
+CONSOLE = "https://signoff.corp.example"
+# As a link, and as the beginning of the bare address in it.
+RUN = [f"[运行记录 q1]({CONSOLE}/console/runs/q1)", "https://s"]
+
+
 def setting(**more: Any) -> Setting:
     return Setting(words=WORDS, now=NOW, **more)
 
@@ -59,11 +64,12 @@ def source_letters(text: str) -> str:
     return letters("".join(found))
 
 
-def valid(card: dict[str, Any]) -> None:
+def valid(card: dict[str, Any]) -> list[str]:
+    """Checks everything but where it leads, which it returns."""
     check_card(card)
     assert bytes_of(card) <= 30_000
     assert pings(card) == []
-    assert links(card) == []
+    return links(card)
 
 
 def check(text: str) -> None:
@@ -72,8 +78,10 @@ def check(text: str) -> None:
         citation(n, title) for n, title in ((1, "<at id=all></at> 手册"), (2, "https://evil.example"))
     )
     reply = Reply("answer", text, "zh", cited, {"rewritten_question": "<person id='ou_1'> www.evil.example"})
-    for card in render.cards(reply, setting(question_id="q1", private=True, share_to="oc_1")):
-        valid(card)
+    shown = render.cards(reply, setting(question_id="q1", private=True, share_to="oc_1"))
+    assert [link for card in shown for link in valid(card)] == []
+    traced = render.cards(reply, setting(question_id="q1", console=CONSOLE))
+    assert [link for card in traced for link in valid(card)] == RUN
     body = "".join(seen.words("interactive", {"body": {"elements": page}}) for page in pages(units(text)))
     wanted, got = source_letters(text), letters(body)
     shown = sum(element["tag"] == "table" for page in pages(units(text)) for element in page)
@@ -86,12 +94,13 @@ def check(text: str) -> None:
     )
     if not text.count("```"):  # a stream is cut at a sentence, never inside a fence
         assert pings(streamed) == []
-    valid(cards.review_card(_card_of(text), setting()))
+    assert valid(cards.review_card(_card_of(text), setting())) == []
+    assert valid(cards.review_card(_card_of(text), setting(console=CONSOLE))) == RUN
 
 
 def _card_of(text: str) -> Reply:
     meta = {
-        "review_id": 7, "version_hash": "v", "state": "pending", "round": 1, "reason": "contracts",
+        "review_id": 7, "question_id": "q1", "version_hash": "v", "state": "pending", "round": 1, "reason": "contracts",
         "asker": "feishu:ou_1",
         "conversation_id": "feishu:oc_1:om_1", "claimed_by": None, "opened_at": NOW.isoformat(), "confidence": 0.9,
         "calibrated": True, "visible": True, "question": text, "rewritten_question": text, "decision": {},

@@ -228,6 +228,19 @@ async def test_a_second_hop_searches_again() -> None:
     assert at.pen.assessed[1][0].results[0]["name"] == "search_knowledge_base"
 
 
+async def test_the_list_of_documents_is_an_answer_whatever_the_search_found() -> None:
+    """Passages that hardly match do not make the bot decline what a tool has told it; a day alone is no answer."""
+    for name, text, enough in (
+        ("list_documents", "Which documents do you have?", True),
+        ("today", "Is it too late for the pool today?", False),
+    ):
+        at = Desk(shelf=Shelf(list(HANDBOOK), confidence=0.05))
+        at.pen.calls.append((ToolCall("c", name, {}),))
+        state = await through("tools", await retrieved(at, text), at)
+        assert state["tool_results"][0]["error"] == ""
+        assert (after_retrieve(await through("retrieve", state, at)) == "draft") is enough
+
+
 async def test_tools_stop_at_the_hard_limit() -> None:
     """A model that always wants one more search gets no third one."""
     at = Desk()

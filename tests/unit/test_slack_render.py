@@ -22,6 +22,10 @@ NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 WORDS = Words()
 
 
+CONSOLE = "https://signoff.corp.example"
+RUN = f"<{CONSOLE}/console/runs/q1|运行记录 q1>"
+
+
 def setting(**more: Any) -> Setting:
     return Setting(words=WORDS, now=NOW, **more)
 
@@ -84,7 +88,8 @@ def source_letters(text: str) -> str:
     return letters("".join(found))
 
 
-def valid(message: render.Message) -> None:
+def valid(message: render.Message) -> list[str]:
+    """Checks everything but where it leads, which it returns."""
     blocks = list(message.blocks)
     for block in blocks:
         parsed = Block.parse(block)
@@ -93,7 +98,7 @@ def valid(message: render.Message) -> None:
     check_message(message.text, blocks)
     assert len(json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))) + len(message.text) <= BUDGET
     assert pings(blocks, message.text) == []
-    assert links(blocks, message.text) == []
+    return links(blocks, message.text)
 
 
 def check(text: str) -> None:
@@ -103,8 +108,9 @@ def check(text: str) -> None:
     )
     reply = Reply("answer", text, "zh", cited, {"rewritten_question": "<@U1> www.evil.example"})
     shown = render.messages(reply, setting(question_id="q1", private=True, share_to="C0GEN"))
-    for message in shown:
-        valid(message)
+    assert [link for message in shown for link in valid(message)] == []
+    traced = render.messages(reply, setting(question_id="q1", console=CONSOLE))
+    assert [link for message in traced for link in valid(message)] == [RUN]
     found = pages(units(text))
     rich = "".join(seen.words({"blocks": page}) for page in found)
     # Bullets and numbers of lists that stand in a quote are ours, so that the source is a subsequence.
@@ -119,7 +125,8 @@ def check_card(text: str) -> None:
     cited = (citation(1, "<!channel> 手册"), citation(2, "https://evil.example"))
     sentences = [{"text": text[:400], "support": support} for support in ("supported", "weak", "unsupported")]
     meta: dict[str, Any] = {
-        "review_id": 7, "version_hash": "h" * 12, "round": 2, "reason": "<!here>", "asker": "slack:U1", "visible": True,
+        "review_id": 7, "question_id": "q1", "version_hash": "h" * 12, "round": 2,
+        "reason": "<!here>", "asker": "slack:U1", "visible": True,
         "conversation_id": "slack:C1:1.0", "opened_at": NOW.isoformat(), "question": text, "calibrated": False,
         "rewritten_question": text, "sentences": sentences, "confidence": 0.5,
         "nearest": {"question": text, "answer": text, "signed_by": "slack:U2"},
@@ -127,8 +134,10 @@ def check_card(text: str) -> None:
     decided = {"decided_by": "slack:U2", "decided_at": NOW.isoformat(), "decision": {"hint": text[:500]}}
     for state in ({"state": "pending"}, {"state": "rejected", **decided}):
         reply = Reply("card", text, "zh", cited, {**meta, **state})
-        message = cards.card(reply, setting(), "https://signoff.slack.com/archives/C1/p1")
-        assert links(list(message.blocks), message.text) == ["https://signoff.slack.com/archives/C1/p1"]
+        message = cards.card(reply, setting(console=CONSOLE), "https://signoff.slack.com/archives/C1/p1")
+        found = links(list(message.blocks), message.text)
+        assert sorted(found) == [RUN, "https://signoff.slack.com/archives/C1/p1"]
+        assert links(list(cards.card(reply, setting()).blocks), "") == []
         assert pings(list(message.blocks), message.text) == []
         check_message(message.text, list(message.blocks))
         check_view(views.draft(reply, setting()))

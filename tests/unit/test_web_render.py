@@ -318,8 +318,8 @@ def test_every_sentence_a_page_asks_for_exists_and_none_is_left_over() -> None:
     asked = {next(filter(None, found)) for source in sources for found in SAID.findall(source)}
     asked |= {f"error.{key}" for key in (*DETAILS, *SENTENCES.values(), "database")}
     known = {key.removeprefix("web.") for key in Words().keys("en") if key.startswith("web.")}
-    whole = {key for key in asked if not key.endswith(".")}
-    begun = tuple(key for key in asked if key.endswith("."))
+    whole = {key for key in asked if not key.endswith((".", "_"))}
+    begun = tuple(key for key in asked if key.endswith((".", "_")))
     assert {
         key for key in whole if key not in known and not any(k.startswith(f"{key}.") for k in known)
     } == set()
