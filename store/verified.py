@@ -15,7 +15,7 @@ from store.database import single, transaction
 from store.embedding import Embedder
 from store.errors import NotFound
 from store.likeness import likeness
-from store.nearest import PROPOSED, READABLE, Nearest
+from store.nearest import COLUMNS, PROPOSED, READABLE, Nearest
 from store.outdating import audiences_changed
 from store.publication import literal
 from store.queue import Queue
@@ -29,10 +29,6 @@ _documents, _chunks = schema.documents, schema.chunks
 _verified, _sources, _uses = schema.verified, schema.verified_sources, schema.verified_uses
 
 BATCH = 32
-COLUMNS = (
-    "id", "question_id", "question", "language", "answer", "signed_for", "audience", "state", "reason",
-    "signed_by", "how", "signed_at", "ended_by", "ended_at",
-)  # fmt: skip
 
 # S608: what is put together are constants of this file.
 BY_WORDING = text(f"""
@@ -128,7 +124,7 @@ class Verified:
         self._queue = queue
         self._embedder = embedder
         self._searcher = searcher
-        self._nearest = Nearest(embedder)
+        self._nearest = Nearest(engine, embedder)
 
     # --- signing
 
@@ -251,13 +247,12 @@ class Verified:
         vector = vector or await self._searcher.vector(question)
         if vector is None:
             return []
-        async with transaction(self._engine) as connection:
-            cosines = await self._nearest.cosines(connection, vector, parameters)
-            found = await _rows(connection, cosines)
         chinese, model = language(question) == "zh", self._embedder.model
         sure = [
-            replace(row, sure=likeness(cosines[row.id], model, foreign=(row.language == "zh") != chinese))
-            for row in found
+            replace(row, sure=likeness(cosine, model, foreign=(row.language == "zh") != chinese))
+            for row, cosine in [
+                (_row(found), found["similarity"]) for found in await self._nearest.found(vector, parameters)
+            ]
         ]
         return sorted(sure, key=lambda row: -(row.sure or 0.0))
 
@@ -433,4 +428,7 @@ def _columns() -> list[Any]:
 
 
 def _row(row: Mapping[Any, Any]) -> VerifiedRow:
-    return VerifiedRow(**{**row, "signed_for": tuple(row["signed_for"]), "audience": tuple(row["audience"])})
+    values = {name: row[name] for name in COLUMNS}
+    return VerifiedRow(
+        **{**values, "signed_for": tuple(row["signed_for"]), "audience": tuple(row["audience"])}
+    )

@@ -25,6 +25,7 @@ __all__ = ["QueueApp", "QueueWorker", "Timing"]
 
 log = structlog.get_logger(__name__)
 
+UNKNOWN_SECONDS, UNKNOWN_TRIES = 2, 1_800  # an hour for whoever knows the task to come
 ALIVE = 0x5167  # class of the advisory locks that say "this worker's process lives"
 
 # Finishing and retrying touch a job only while it is still this worker's: one that was taken for dead and comes
@@ -249,12 +250,25 @@ class QueueManager(manager.JobManager):
 
 
 class QueueWorker(worker.Worker):
-    """procrastinate's worker, which looks for the next job of a lock as soon as the lock is free."""
+    """procrastinate's worker, which looks for the next job of a lock as soon as the lock is free, and puts back a job
+    whose task it does not know: while an upgrade goes on, a newer version's."""
 
     @property
     def running(self) -> set[int]:
         """Ids of the jobs this worker runs, until their outcome is stored."""
         return {context.job.id for context in self._running_jobs.values() if context.job.id is not None}
+
+    async def _persist_job_status(
+        self,
+        job: jobs.Job,
+        status: jobs.Status,
+        retry_decision: procrastinate.RetryDecision | None,
+        context: procrastinate.JobContext,
+        job_result: Any,
+    ) -> None:
+        if job.task_name not in self.app.tasks and job.attempts < UNKNOWN_TRIES:
+            retry_decision = procrastinate.RetryDecision(retry_in={"seconds": UNKNOWN_SECONDS})
+        await super()._persist_job_status(job, status, retry_decision, context, job_result)
 
     def look_again(self) -> None:
         """Look for a job now, and once more for a fetch under way, which clears the event without having seen why."""

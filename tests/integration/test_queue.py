@@ -475,6 +475,29 @@ def _succeeded() -> Any:
 # --- the rest
 
 
+async def test_a_task_that_this_version_does_not_know_is_left_for_one_that_does(
+    queue: Queue, database_url: str
+) -> None:
+    """While an upgrade goes on, an old worker takes a job of the new version's: it is put back, and done there."""
+    done = asyncio.Event()
+
+    async def novel() -> None:
+        done.set()
+
+    def put_back() -> bool:
+        with psycopg.connect(database_url) as connection:
+            row = connection.execute("SELECT status, attempts FROM procrastinate_jobs").fetchone()
+        return row == ("todo", 1)
+
+    async with working(queue):
+        await queue.defer("novel", {}, lock="novel:1")
+        await until(put_back)
+    async with another(database_url) as newer:
+        newer.task("novel", novel, retry=ONCE)
+        async with working(newer):
+            await asyncio.wait_for(done.wait(), 10)
+
+
 async def test_says_whether_anybody_works(queue: Queue) -> None:
     """True while a worker lives; false once it went."""
     assert not await queue.served()

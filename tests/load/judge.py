@@ -222,10 +222,11 @@ def _nothing_early(reviews: Rows, rows: Rows, world: World) -> list[str]:
 
 
 def _jobs(database: Database) -> list[str]:
-    """Invariant 11: nobody's work is left lying, and no lock is shut for ever."""
+    """Invariant 11: nobody's work is left lying, and no lock is shut for ever. The look at a canary is every minute's;
+    versions that do not know it yet let it fail (tests/load/upgrade.py)."""
     left = database.rows("SELECT status, task_name, count(*) FROM procrastinate_jobs GROUP BY 1, 2")
     return [
         f"{row['count']} jobs {row['task_name']} are {row['status']}"
         for row in left
-        if row["status"] in ("doing", "failed")
+        if row["status"] in ("doing", "failed") and row["task_name"] != "canary"
     ]

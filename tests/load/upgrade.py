@@ -82,11 +82,12 @@ async def upgraded(
             run.report.faults.append("nothing was paused or queued when the new version took over")
         deciding = asyncio.create_task(run.crowd.decide())
         await asking
-        await _ingested(run)
         await run.rest()
         deciding.cancel()
         await asyncio.gather(deciding, return_exceptions=True)
-        return await run.conclude()
+        report = await run.conclude()
+        await _ingested(run)  # last: a new document has what was rejected asked again, rightly
+        return report
 
 
 def _filling(source: Path) -> Filling:
