@@ -456,7 +456,7 @@ async def test_help_lists_exactly_the_commands_of_the_table(here: Scene) -> None
     listed = [line.split()[1] for line in shown.text.splitlines() if line.startswith("/kb ")]
     assert listed == [
         "help", "add", "list", "show", "remove", "search", "status", "reviews", "gaps", "stats", "collections",
-        "audience", "verified", "ramp", "canary", "pause",
+        "audience", "verified", "ramp", "pause", "canary",
     ]  # fmt: skip
 
 
