@@ -51,8 +51,8 @@ async def upgraded(
     worker: bool = True,
 ) -> Report:
     """`empty` is the URL of a database without anything; without `worker` the document that waits is only seen to wait.
-    Nobody decides before the last old process is gone, so that everything held by then was paused by the old version and
-    is resumed by the new one.
+    Nobody decides before the last old process is gone, so that everything held by then was paused by the old version
+    and is resumed by the new one.
 
     Raises `Missing` where the checkout does not have the release before this schema.
     """
