@@ -96,13 +96,6 @@ def _compared(dimension: int) -> str:
 
 
 def _by_index(space: int, dimension: int) -> str:
-    named = {
-        "columns": SHOWN,
-        "space": int(space),
-        "dimension": int(dimension),
-        "readable": READABLE,
-        "limit": PROPOSED,
-    }
-    return " UNION ALL ".join(
-        LEG.format(language=condition, limit=PROPOSED, **named) for condition in LANGUAGES.values()
-    )
+    named = {"columns": SHOWN, "space": int(space), "dimension": int(dimension), "readable": READABLE}
+    legs = [LEG.format(language=condition, limit=PROPOSED, **named) for condition in LANGUAGES.values()]
+    return " UNION ALL ".join(legs)

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,6 +93,19 @@ class Nursery:
 
     def alive(self, pid: int) -> bool:
         return bool(self._ask({"alive": pid}))
+
+    def run(
+        self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, given: str = ""
+    ) -> "subprocess.CompletedProcess[str]":
+        """`signoff ARGUMENTS` in `folder` to its end, with `given` on its standard input."""
+        with tempfile.TemporaryDirectory() as place:
+            files = {name: str(Path(place) / name) for name in ("log", "errors", "given")}
+            for name, path in files.items():
+                Path(path).write_text(given if name == "given" else "")
+            about = {"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}
+            status = self._ask({"end": self._ask({**about, **files})})
+            out, err = (Path(files[name]).read_text() for name in ("log", "errors"))
+        return subprocess.CompletedProcess(list(arguments), status, out, err)
 
     def _ask(self, request: Mapping[str, object]) -> int:
         assert self._process.stdin is not None

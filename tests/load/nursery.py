@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 LAZY = ("bot.cli", "bot.slack.door", "bot.slack.send", "langchain_openai", "openai.resources.chat", "rjieba")
@@ -23,10 +22,11 @@ def born(request: dict[str, Any], imported: Mapping[str, str]) -> int:
     status = 1
     try:
         os.close(0)
-        os.open(os.devnull, os.O_RDONLY)
-        log = os.open(Path(request["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
+        os.open(request.get("given") or os.devnull, os.O_RDONLY)
+        for stream, name in ((1, "log"), (2, "errors")):
+            to = request.get(name) or request["log"]
+            os.dup2(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+        os.chdir(request.get("folder") or ".")
         os.environ.clear()  # noqa: TID251 - what the child is given, as an exec would
         os.environ.update({**imported, **request["environment"]})  # noqa: TID251 - the same
         sys.argv = ["signoff", *request["arguments"]]
@@ -62,6 +62,8 @@ def main() -> None:
         request = json.loads(line)
         if "alive" in request:
             answer = alive(request["alive"])
+        elif "end" in request:
+            answer = os.waitstatus_to_exitcode(os.waitpid(request["end"], 0)[1])
         else:
             answer = born(request, imported)
             children.append(answer)

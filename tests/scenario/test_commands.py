@@ -1,13 +1,19 @@
-"""The commands as an operator types them, each a process of its own, on a database of their own."""
+"""The commands as an operator types them, each a process of its own, on a database of their own.
+
+Most are forked from a process that has imported everything: a command loads for three seconds, and there are forty.
+"""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.load.fleet import Nursery
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,10 +31,11 @@ action = "hold"
 
 
 class Terminal:
-    """Runs `signoff …` with one home and one database."""
+    """Runs `signoff …` with one home and one database; without a nursery each is started as an operator starts it."""
 
-    def __init__(self, home: Path, database_url: str) -> None:
+    def __init__(self, home: Path, database_url: str, nursery: Nursery | None) -> None:
         self.home = home
+        self.nursery = nursery
         self._environment = {
             "PATH": os.defpath,
             "HOME": str(home),
@@ -38,6 +45,8 @@ class Terminal:
         }
 
     def run(self, *arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+        if self.nursery is not None:
+            return self.nursery.run(arguments, self._environment, self.home, given)
         return subprocess.run(
             [sys.executable, "-m", "bot", *arguments],
             env=self._environment,
@@ -55,8 +64,14 @@ class Terminal:
         return json.loads(done.stdout)
 
 
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as running:
+        yield running
+
+
 @pytest.fixture
-def terminal(tmp_path: Path, database_url: str) -> Terminal:
+def terminal(tmp_path: Path, database_url: str, nursery: Nursery) -> Terminal:
     home = tmp_path / "home"
     (home / "docs" / "hr").mkdir(parents=True)
     (home / "docs" / "contracts").mkdir()
@@ -65,7 +80,7 @@ def terminal(tmp_path: Path, database_url: str) -> Terminal:
     (home / "docs" / "hr" / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
     (home / "docs" / "hr" / "empty.md").write_text("\n")
     (home / "signoff.toml").write_text(SETTINGS)
-    return Terminal(home, database_url)
+    return Terminal(home, database_url, nursery)
 
 
 @pytest.mark.slow
@@ -157,6 +172,7 @@ def test_the_whole_job_from_a_terminal(terminal: Terminal) -> None:
 @pytest.mark.slow
 def test_a_chat_shows_the_rewritten_question(terminal: Terminal) -> None:
     """In the terminal chat a follow-up is answered with what it was searched as; an empty line ends the chat."""
+    terminal.nursery = None
     terminal.run("ingest", "docs/hr/leave.md", "--collection", "hr")
     chat = terminal.run(
         "chat", given="How many days of annual leave do employees have?\nAnd is it per calendar year?\n\n"

@@ -1,6 +1,7 @@
 """What a person signed serves the same question again, until something it rests on changes."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -336,6 +337,24 @@ async def test_the_card_shows_the_nearest_signed_answer(team: Desk, monkeypatch:
         "zh",
     )
     assert shown.meta["nearest"]["question"] == CONTRACT
+
+
+async def test_among_very_many_the_index_finds_the_same(team: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may read more than are compared one by one goes by the index of vectors: what is near is found, with the
+    same cosine, now and the next time; what they may not read is not."""
+    await signed(team)
+    await team.app.verifying.embed()
+    verified = team.app.store.verified
+    near = "合同第 7.1 条规定的赔偿责任上限是多少？"
+    look = (near, "no such wording", ["everyone", "cli:lin"], datetime(2000, 1, 1, tzinfo=UTC))
+    compared = await verified.near(*look)
+    assert [row.question for row in compared] == [CONTRACT]
+    monkeypatch.setattr("store.nearest.EXACT", 0)
+    assert await verified.near(*look) == compared
+    assert await verified.near(*look) == compared
+    documents = await team.app.store.documents.list("contracts")
+    await team.app.store.documents.set_audience(documents[0].id, ("cli:zoe",))
+    assert await verified.near(*look) == []
 
 
 async def test_kb_verified_lists_shows_and_retires(team: Desk) -> None:
