@@ -6,10 +6,12 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psycopg
 import pytest
+import structlog
 from psycopg import sql
 from sqlalchemy import make_url
 
@@ -18,11 +20,28 @@ from store.database import migrate
 from store.embedded import EmbeddedPostgres
 from tests.embedder import HashEmbedder
 
+_configure = structlog.configure
+
+
+def _uncached(*arguments: Any, **settings: Any) -> None:
+    _configure(*arguments, **{**settings, "cache_logger_on_first_use": False})
+
+
+# A command that runs in this process configures the log: a logger that it caches, and its level, would make
+# `capture_logs` deaf in every later test.
+structlog.configure = _uncached
+
 TEMPLATE = "signoff_template"
 
 # A deadline for each example judges the neighbours on the same processors.
 hypothesis.settings.register_profile("shared", deadline=None)
 hypothesis.settings.load_profile("shared")
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -139,7 +139,11 @@ async def test_what_comes_too_late_is_told_and_offered(team: Desk) -> None:
     assert reply.meta["actions"] == [AGAIN]
     with pytest.raises(AssertionError):
         await team.ask(LEAVE, key="m1", age=timedelta(hours=6))
-    assert [kind for kind, _ in await team.messages(late)] == ["refused"]
+
+    async def sent() -> bool:
+        return [kind for kind, _ in await team.messages(late)] == ["refused"]
+
+    await team.wait(sent, "the reason to be sent")
     assert await team.app.asking.again(late, "cli:lin") == "asked"
     newest = (await team.app.store.conversations.questions("cli:cli:lin:t1"))[-1]
     assert (await team.ended(newest.id)).state == "answered"
