@@ -159,22 +159,7 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
                 closing.push_async_callback(each.writer.close)  # may be repeated
         words = Words()
         platforms = dict((parts.platforms or _platforms)(store))
-        if settings.slack is not None:
-            from bot.slack import send as slack  # slack-sdk, only where it is set up
-
-            office = await closing.enter_async_context(
-                slack.open_house(settings.slack, store, words, settings.review.channels)
-            )
-            office.neighbours, office.console = platforms, settings.operations.address
-            platforms["slack"] = office
-        if settings.feishu is not None:
-            from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
-
-            house = await closing.enter_async_context(
-                feishu.open_house(settings.feishu, store, words, settings.review.channels)
-            )
-            house.neighbours, house.console = platforms, settings.operations.address
-            platforms["feishu"] = house
+        await _chat_houses(closing, settings, store, words, platforms)
         deliverer = Deliverer(
             store.deliveries,
             store.changes,
@@ -236,6 +221,28 @@ async def open_app(settings: Settings, database_url: str, parts: Parts | None = 
         jobs.register_upkeep(store.queue, app.upkeep)
         jobs.register_canary(store.queue, trying)
         yield app
+
+
+async def _chat_houses(
+    closing: AsyncExitStack, settings: Settings, store: Store, words: Words, platforms: dict[str, Platform]
+) -> None:
+    """Open the house of each chat platform that is set up, put it among `platforms`, and make them neighbours."""
+    if settings.slack is not None:
+        from bot.slack import send as slack  # slack-sdk, only where it is set up
+
+        office = await closing.enter_async_context(
+            slack.open_house(settings.slack, store, words, settings.review.channels)
+        )
+        office.neighbours, office.console = platforms, settings.operations.address
+        platforms["slack"] = office
+    if settings.feishu is not None:
+        from bot.feishu import send as feishu  # lark-oapi: 5 s and 168 MB, only where it is set up
+
+        house = await closing.enter_async_context(
+            feishu.open_house(settings.feishu, store, words, settings.review.channels)
+        )
+        house.neighbours, house.console = platforms, settings.operations.address
+        platforms["feishu"] = house
 
 
 def _variants(

@@ -175,6 +175,8 @@ class Correcting:
             house, _, user = person.partition(":")
             if person == question.asker or house not in PLATFORMS_WITH_DIRECT_MESSAGES:
                 continue
+            if not self._deliverer.knows(house):
+                continue
             # Where it stands they read with the channel's rights, here with their own.
             theirs = await self._as_open(told, correction, ("everyone", person))
             asked = self._words(
@@ -208,11 +210,13 @@ class Correcting:
         return sorted(found)
 
     async def _shown(self, question: QuestionRow) -> list[DeliveryRow]:
-        """The messages that show the answer: in its thread, and where it was shared."""
+        """The messages that show the answer: in its thread, and where it was shared. Those on a platform that is set up
+        no more stay as they are."""
         return [
             row
             for row in await self._store.deliveries.for_question(question.id)
             if row.state == "sent"
+            and self._deliverer.knows(row.platform)
             and (row.purpose == f"answer:{question.id}" or row.purpose.startswith(f"share:{question.id}:"))
         ]
 
