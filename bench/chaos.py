@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import make_url
 
-from bench.provenance import ROOT, provenance
+from bench.provenance import ROOT, provenance, when_and_where
 from bench.tables import table, write_section
 from store.database import migrate
 from store.embedded import EmbeddedPostgres
@@ -174,7 +174,7 @@ def page(found: Mapping[str, Any]) -> str:
             _faults(one["faults"]),
             f"{one['seconds']:.0f}",
             f"{one['load_before']}",
-            f"{one['provenance']['date'][:10]}, {one['provenance']['commit'][:7]}",
+            when_and_where(one["provenance"]),
         ]
         for name, (what, _) in SCENARIOS.items()
         if (one := found.get(name))
@@ -192,7 +192,7 @@ def page(found: Mapping[str, Any]) -> str:
     machine = next(iter(found.values()))["provenance"]["machine"]
     return (
         "## Chaos\n\n"
-        f"`python -m bench.chaos`, {machine['processor']}, {machine['cores']} cores for everything, each scenario run "
+        f"`python -m bench.chaos`, {machine['cores']} cores for everything, each scenario run "
         "by itself (`--only`) at its own commit. Real `signoff serve` processes, Slack's SDK over the stand-in's "
         "socket or signed HTTP, a model server beside them; the invariants are read from what the stand-in shows and "
         "what Postgres holds. With the inbox's unique key removed the same judge finds doubles (`tests/load`).\n\n"

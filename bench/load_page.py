@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.provenance import ROOT
+from bench.provenance import ROOT, when_and_where
 from bench.tables import table, write_section
 from bot.report.page import Page, Section, Table, picture, rendered
 from rag_graph.evaluation.drawing import Axis, bars, lines
@@ -50,7 +50,7 @@ def page(found: Runs) -> str:
     machine = next(iter(found.values()))["provenance"]["machine"]
     parts = [
         "## Load\n\n"
-        f"`python -m bench.load`, {machine['processor']}, {machine['cores']} cores for everything (Postgres, "
+        f"`python -m bench.load`, {machine['cores']} cores for everything (Postgres, "
         "stand-ins and load included). Open loop over 20 conversations in Slack threads; from the message to the call "
         "that posts its whole answer, by the stand-in's clock. The same as a report: `bench/results/load.html`.",
         *_kinds(found),
@@ -176,13 +176,13 @@ def _each(one: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _measured(one: Mapping[str, Any]) -> str:
-    return f"{one['provenance']['date'][:10]}, {one['provenance']['commit'][:7]}"
+    return when_and_where(one["provenance"])
 
 
 def _circumstances(one: Mapping[str, Any]) -> str:
     about = one["provenance"]
     return (
-        f"{_measured(one)}, configuration {about['config_hash']}, {about['machine']['processor']}, "
+        f"{_measured(one)}, configuration {about['config_hash']}, "
         f"{about['machine']['cores']} cores for everything, load average before {one['load_before']}"
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.report.machine import machine
 
-__all__ = ["ROOT", "digest", "folder_digest", "machine", "provenance"]
+__all__ = ["ROOT", "digest", "folder_digest", "machine", "provenance", "when_and_where"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,3 +43,8 @@ def folder_digest(folder: Path) -> str:
 def _git(*arguments: str) -> str:
     result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return result.stdout.strip()
+
+
+def when_and_where(about: Mapping[str, Any]) -> str:
+    """When, at which commit and on what: results of one page may come from several machines."""
+    return f"{about['date'][:10]}, {about['commit'][:7]}, {about['machine']['processor']}"
