@@ -228,7 +228,17 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with path.open("w", encoding="utf-8-sig", newline="") as out:  # the mark lets spreadsheets read Chinese
         writer = csv.DictWriter(out, list(rows[0]))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
+
+
+def harmless(value: Any) -> Any:
+    """A cell as a spreadsheet shows it and does not compute it: what a document or a model said may begin like a
+    formula (owasp.org, CSV injection)."""
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else value
+    )
 
 
 def _plot(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -3,7 +3,10 @@
 import re
 from typing import Any
 
+import pytest
+
 from bench.load_page import page, report
+from bot.cli.evaluation import harmless
 from bot.report.evaluation import evaluation_page
 from rag_graph.evaluation.drawing import Axis, bars, lines
 
@@ -93,3 +96,10 @@ def test_a_load_report_shows_every_process_count_and_where_it_breaks() -> None:
     assert all(f"{n} serving process" in drawn for n in (1, 2, 4))
     assert "limit, 3 s" in drawn
     assert "0.980" in drawn
+
+
+@pytest.mark.parametrize("said", ["=HYPERLINK(1)", "+1", "-2", "@SUM(A1)", "\t=1"])
+def test_a_cell_is_shown_and_not_computed(said: str) -> None:
+    """What documents and models say begins like a formula now and then; numbers stay numbers."""
+    assert harmless(said) == f"'{said}"
+    assert [harmless(value) for value in ("15 days", -2, True, "")] == ["15 days", -2, True, ""]
